@@ -38,3 +38,8 @@ def guard(guard_id: str) -> str:
 def is_user(actor: str) -> bool:
     """Whether a person acted."""
     return actor.startswith(USER)
+
+
+def incident(incident_id: object) -> str:
+    """The stream of an incident; nobody acts as one."""
+    return f"incident:{incident_id}"

@@ -204,6 +204,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "check", Lane.EXECUTION, "Compensation finished", sentences.compensated
         ),
         Kind.OUTCOME_RECORDED: Presenter("record", Lane.EXECUTION, "Outcome recorded", sentences.outcome),
+        Kind.OUTCOME_NAMED: Presenter("record", Lane.EXECUTION, "Outcome named", sentences.named),
         Kind.RESOURCE_CONFIGURED: Presenter(
             "lock", Lane.SYSTEM, "Resource configured", says("{resource}: capacity {capacity} {unit}.")
         ),
@@ -295,6 +296,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.FACT_WRITTEN: Presenter(
             "layers", Lane.CONTEXT, "Fact written", says("{path} version {version} by {writer}.")
         ),
+        Kind.MEMORY_READ: Presenter("layers", Lane.CONTEXT, "Memory read", sentences.memory_read),
         Kind.MEMORY_WRITTEN: Presenter("layers", Lane.CONTEXT, "Memory written", sentences.memory),
         Kind.MEMORY_RELEASED: Presenter(
             "layers", Lane.CONTEXT, "Memory released", says("{scope}/{key} version {version} can be read.")
@@ -405,6 +407,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.RECORD_EMITTED: Presenter(
             "ledger", Lane.SYSTEM, "Decision record", says("Record {record_id} is signed: {status}.")
         ),
+        Kind.RECORD_SCORED: Presenter(
+            "record", Lane.SYSTEM, "Scorecard", says("Record {record_id} is {result} by {suite}. {reason}")
+        ),
         Kind.SIGNING_KEY_BEGUN: Presenter(
             "shield", Lane.SYSTEM, "Signing key begun", says("Key {key_id} signs checkpoints and decisions.")
         ),
@@ -413,6 +418,36 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             Lane.SYSTEM,
             "Row does not match the ledger",
             says("{row} of {row_id} does not match the ledger. It was not used."),
+        ),
+        Kind.INCIDENT_OPENED: Presenter("high", Lane.SYSTEM, "Incident opened", sentences.incident_opened),
+        Kind.INCIDENT_JOINED: Presenter(
+            "high", Lane.SYSTEM, "More entries matched", says("{sightings} more matched the rule.")
+        ),
+        Kind.INCIDENT_LINKED: Presenter("layers", Lane.SYSTEM, "Linked", says("{link_kind} {ref}.")),
+        Kind.INCIDENT_UNLINKED: Presenter(
+            "cross", Lane.SYSTEM, "Link removed", says("{link_kind} {ref}: {reason}.")
+        ),
+        Kind.INCIDENT_MOVED: Presenter("next", Lane.SYSTEM, "Incident moved", sentences.moved),
+        Kind.INCIDENT_EDITED: Presenter("edit", Lane.SYSTEM, "Incident changed", sentences.incident_edited),
+        Kind.INCIDENT_NOTED: Presenter("edit", Lane.SYSTEM, "Note written", says("A note on the incident.")),
+        Kind.INCIDENT_ACTION_ADDED: Presenter(
+            "check", Lane.SYSTEM, "Action added", says("For {owner}, due on {due_on}.")
+        ),
+        Kind.INCIDENT_ACTION_DONE: Presenter("check", Lane.SYSTEM, "Action done", says("It is done.")),
+        Kind.POST_MORTEM_SAVED: Presenter(
+            "record", Lane.SYSTEM, "Post-mortem saved", says("Version {version}.")
+        ),
+        Kind.POST_MORTEM_SIGNED: Presenter(
+            "record", Lane.SYSTEM, "Post-mortem signed off", says("The lead signed off version {version}.")
+        ),
+        Kind.INCIDENT_RULE_DRAFTED: Presenter(
+            "kind", Lane.SYSTEM, "Incident rule drafted", says("{name} version {version}.")
+        ),
+        Kind.INCIDENT_RULE_ACTIVATED: Presenter(
+            "kind", Lane.SYSTEM, "Incident rule activated", sentences.activated
+        ),
+        Kind.INCIDENT_RULE_ENDED: Presenter(
+            "cross", Lane.SYSTEM, "Incident rule off", says("{name} version {version}: {reason}.")
         ),
     }
 )

@@ -59,6 +59,14 @@ def memory(payload: Mapping[str, Any]) -> str:
     )
 
 
+def memory_read(payload: Mapping[str, Any]) -> str:
+    item = f"{payload['scope']}/{payload['key']}"
+    if payload["decision"] != "allow":
+        return f"{item} denied by {payload['rule']}."
+    version = payload["version"]
+    return f"{item} version {version}, by {payload['rule']}." if version else f"{item}: nothing to read."
+
+
 def usage(payload: Mapping[str, Any]) -> str:
     parts = [count(payload["tokens"], "token")]
     if payload["cost_usd"]:
@@ -113,6 +121,13 @@ def outcome(payload: Mapping[str, Any]) -> str:
     found = payload["deviations"]
     deviations = f", {count(found, 'deviation')} from the expected result" if found else ""
     return f"Ended as {payload['status']}{deviations}."
+
+
+def named(payload: Mapping[str, Any]) -> str:
+    told = f"Came to {payload['outcome']}." if payload["outcome"] else "No allowed outcome."
+    outputs = f" Outputs: {', '.join(payload['outputs'])}." if payload["outputs"] else ""
+    wrong = ", ".join(f"{item['code']} ({item['place']})" for item in payload["findings"])
+    return f"{told}{outputs}" + (f" Found: {wrong}." if wrong else "")
 
 
 def intent(payload: Mapping[str, Any]) -> str:
@@ -192,7 +207,7 @@ def owner_changed(payload: Mapping[str, Any]) -> str:
 
 
 def activated(payload: Mapping[str, Any]) -> str:
-    name = payload.get("agent_id") or payload.get("policy_kind")
+    name = payload.get("agent_id") or payload.get("policy_kind") or payload.get("name")
     why = f": {payload['reason']}" if payload.get("reason") else ""
     solo = " Activated by its author, the only admin." if payload.get("solo") else ""
     return f"{name} version {payload['version']} is active{why}.{solo}"
@@ -331,6 +346,20 @@ def flagged(payload: Mapping[str, Any]) -> str:
     stopped = " The agent was suspended." if payload["agent_suspended"] else ""
     codes = ", ".join(payload["codes"])
     return f"{payload['guard_id']} requested a review, confidence {payload['confidence']}: {codes}.{stopped}"
+
+
+def incident_opened(payload: Mapping[str, Any]) -> str:
+    rule = (
+        f" Opened by the rule {payload['rule']}, version {payload['rule_version']}."
+        if payload["rule"]
+        else ""
+    )
+    return f"{payload['severity']}: {payload['title']}.{rule}"
+
+
+def incident_edited(payload: Mapping[str, Any]) -> str:
+    lead = payload["lead"] or "nobody"
+    return f"{payload['severity']}: {payload['title']}, led by {lead}. {payload['reason']}."
 
 
 def count(number: int, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 Parts: `gate` (proposal to verdict over HTTP), `judge` (the gate alone), `stop` (the kill switch), `desk` (an
 escalation's commit to its row in every browser), `pages` (server CPU of the queue and of decisions), `ledger`
-(sealing under load, and verification).
+(sealing under load, and verification). By its name alone: `ledger_growth` (searches in a large ledger).
 """
 
 import argparse
@@ -12,24 +12,29 @@ import sys
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
 
-from bench import desk, environment, gate, judge, kill_switch, ledger, load, pages
+from bench import desk, environment, gate, judge, kill_switch, ledger, ledger_growth, load, pages
 from bench.environment import Stand
 
 POSTGRES = os.environ.get("DIR_BENCH_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
 REDIS = os.environ.get("DIR_BENCH_REDIS", "redis://127.0.0.1:6379/14")
 DATABASES = ("sqlite", "postgresql")
 PARTS = ("judge", "stop", "gate", "desk", "pages", "ledger")
+# Takes many minutes, so only where it is asked for.
+LONG = ("ledger_growth",)
 
 
 def main() -> int:
     """Measure on SQLite and, where a server answers, on PostgreSQL; 1 where one was left out."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--only", choices=PARTS, help="one part alone")
+    parser.add_argument("--only", choices=(*PARTS, *LONG), help="one part alone")
     parser.add_argument("--calls", type=int, default=800, help="calls in a round of `gate` (default 800)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each ratio (default 3)")
     parser.add_argument("--stops", type=int, default=10, help="how often each switch is pressed (default 10)")
     parser.add_argument("--escalations", type=int, default=24, help="escalations of `desk` (default 24)")
     parser.add_argument("--browsers", type=int, default=50, help="browsers of `desk` (default 50)")
+    parser.add_argument(
+        "--entries", type=int, default=1_000_000, help="entries of `ledger_growth` (default a million)"
+    )
     parser.add_argument("--database", choices=DATABASES, help="one database alone")
     asked = parser.parse_args()
     # So that the servers and the database of the bench end with it, whoever ends it.
@@ -63,6 +68,9 @@ def main() -> int:
     if "ledger" in parts:
         print(f"\n{load.CLIENTS} closed-loop clients, {asked.calls} calls")
         whole &= _on_each(databases, lambda ground: ledger.run(ground, asked.calls), redis=REDIS)
+    if "ledger_growth" in parts:
+        print(f"\nsearches with {ledger_growth.SMALL} entries and with {asked.entries}")
+        whole &= _on_each(databases, lambda ground: ledger_growth.run(ground, asked.entries))
     return 0 if whole else 1
 
 

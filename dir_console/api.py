@@ -8,13 +8,15 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
 from audit.api import calls as audit_calls
-from audit.api import contract_calls, record_calls
+from audit.api import contract_calls, reasoning_calls, record_calls
 from dir_console import problems
 from escalations import api as escalations_api
+from escalations import spec_calls
 from runtime.contexts.api import event_calls, report_calls
 from runtime.contracts import api_schemas
 from runtime.core.api import docs_page, openapi
 from runtime.flows.api import feedback_calls, flow_calls
+from runtime.incidents.api import incident_calls
 from runtime.maintenance.api import evidence_calls
 from runtime.proposals.api import proposal_calls, record_report_calls, replay_calls
 from runtime.registry.api import auth, handshake_calls, schema_calls
@@ -64,5 +66,15 @@ for router in (
     escalations_api,
 ):
     api.add_router("", router.router)
-for router in (audit_calls, contract_calls, evidence_calls, replay_calls, record_calls, record_report_calls):
+for router in (
+    audit_calls,
+    contract_calls,
+    reasoning_calls,
+    evidence_calls,
+    replay_calls,
+    record_calls,
+    record_report_calls,
+    incident_calls,
+    spec_calls,
+):
     api.add_router("/audit", router.router, auth=auth.AuditorAccess())

@@ -16,6 +16,7 @@ from demo import agents, supervisor
 from demo.market import Schedule
 from dir_console import env, single_process
 from runtime.contracts.problem import Problem
+from runtime.incidents.services import incident_rules
 from runtime.packs.services import packs
 from runtime.registry.services import credentials
 
@@ -73,6 +74,8 @@ def prepare(folder: Path, *, market: Schedule) -> Demo:
     result = packs.load(text=text, source=PACK.name, activate=True, actor=actors.SYSTEM)
     if isinstance(result, packs.PackRefused):
         raise CommandError("\n".join(("The demo pack was rejected.", *map(str, result.problems))))
+    # What an admin has switched off stays off: only rules that were never there are added.
+    incident_rules.add_usual(tenant=settings.DIR_TENANT, actor=actors.SYSTEM, activates=True)
     keys = _keys(demo_folder / "issued_keys.json")
     port = single_process.free_port(BROKER_PORT)
     settings.DIR_TARGET_URLS.update(dict.fromkeys(TARGETS, f"http://127.0.0.1:{port}"))

@@ -16,12 +16,18 @@ from markdown_it.token import Token
 
 # The order of the index; pages that are in no group come last, under `MORE`.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("For operators", ("escalations", "flows", "stopping", "watchdog", "guards", "notifications")),
+    (
+        "For operators",
+        ("escalations", "flows", "incidents", "stopping", "watchdog", "guards", "notifications"),
+    ),
     (
         "For admins",
         ("registry", "kinds", "packs", "budgets", "gate", "execution", "routes", "context", "operations"),
     ),
-    ("For auditors", ("ledger", "records", "replay", "audit-api", "conformance", "permissions", "promises")),
+    (
+        "For auditors",
+        ("explorer", "ledger", "records", "replay", "audit-api", "conformance", "permissions", "promises"),
+    ),
     ("For agent authors", ("agent-quickstart", "agent-tables", "problems")),
     ("Reference", ("reasons", "states", "events", "settings", "checks")),
 )

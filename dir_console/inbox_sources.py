@@ -17,6 +17,8 @@ from runtime.contracts.states import AgentStatus, CircuitState
 from runtime.execution.models import Circuit
 from runtime.flows.queries import calls_in_doubt
 from runtime.guards.models import GuardRun, Review
+from runtime.incidents.models import Incident
+from runtime.incidents.queries import incident_list
 from runtime.kernel import effects
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind
 from runtime.registry.services import dual_control
@@ -140,6 +142,10 @@ def _reviews(asked: Asked) -> QuerySet[Review]:
     return Review.objects.of(asked.tenant).filter(state=ReviewState.OPEN)
 
 
+def _incidents(asked: Asked) -> QuerySet[Incident]:
+    return Incident.objects.of(asked.tenant).filter(lead=None, state__in=incident_list.UNCLOSED)
+
+
 def _circuits(asked: Asked) -> QuerySet[Circuit]:
     return Circuit.objects.of(asked.tenant).exclude(state=CircuitState.CLOSED)
 
@@ -230,6 +236,14 @@ SOURCES: Final = (
             f"{row.agent.agent_id}, flagged by {row.guard.guard_id}",
             reverse("review", args=[row.pk]),
         ),
+    ),
+    Source(
+        "incidents",
+        "Incidents that nobody leads",
+        Permission.WORK_INCIDENTS,
+        _incidents,
+        "opened_at",
+        lambda row: (f"{row.severity}: {row.title}", reverse("incident", args=[row.pk])),
     ),
     Source(
         "memory",

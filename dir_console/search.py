@@ -1,7 +1,6 @@
 """The search over everything: what has a part of an id or of a name, in groups, each with a link."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -11,15 +10,17 @@ from django.urls import reverse
 from audit.access import roles
 from audit.access.permissions import held_by, tenant_of
 from audit.access.roles import Permission
-from dir_console import sections
+from dir_console import evidence_search, sections
+from dir_console.search_hits import Group, Hit
 from escalations import presenters, queries
 from runtime.contracts import reasons
 from runtime.core import id_search
 from runtime.core.views import labels
-from runtime.core.views.labels import Badge
 from runtime.flows.queries import id_lookups
 from runtime.flows.views import flow_words
 from runtime.flows.views.flow_words import FlowWords
+from runtime.incidents.queries import incident_list
+from runtime.incidents.views import presenters as incident_presenters
 from runtime.registry.models import Agent
 from runtime.registry.queries import name_search
 from runtime.stops.queries import stop_list
@@ -29,33 +30,13 @@ LEAST_NAME = 2
 LEAST_OF_CALL = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """One thing that was found. `effect` is shown instead of `word`, `ident` is an id in full."""
-
-    url: str
-    icon: str
-    word: str = ""
-    effect: Sequence[Any] = ()
-    detail: str = ""
-    ident: str = ""
-    badge: Badge | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """What was found of one sort; `more_url` leads to the list that has all of it."""
-
-    title: str
-    hits: Sequence[Hit]
-    more_url: str = ""
-
-
 def find(*, tenant: str, text: str) -> list[Group]:
     """Everything with the text in its name or id; groups without a hit are left out."""
     names = _by_name(tenant, text) if len(text) >= LEAST_NAME else []
     ids = _by_id(tenant, text) if id_search.digits_of(text) else []
-    return [group for group in (*names, *ids, *_by_call(tenant, text)) if group.hits]
+    exact = evidence_search.find(tenant=tenant, text=text)
+    found = (*exact, *names, _incidents(tenant, text), *ids, *_by_call(tenant, text))
+    return [group for group in found if group.hits]
 
 
 def find_pages(text: str) -> Group:
@@ -78,6 +59,7 @@ def find_actions(user: Any, text: str) -> Group:
     offered: list[tuple[Permission, bool, str, str, str]] = [
         (Permission.STOP, stop is None, "Stop all agents and calls", f"{home}#stop-all", "stop"),
         (Permission.RESUME, stop is not None, "Resume all", f"{home}#resume-all", "play"),
+        (Permission.WORK_INCIDENTS, True, "Open an incident", reverse("new-incident"), "critical"),
         (Permission.MANAGE_REGISTRY, True, "Register an agent", reverse("register-agent"), "agent"),
         (Permission.MANAGE_REGISTRY, True, "Draft a policy kind", reverse("new-kind"), "kind"),
     ]
@@ -166,6 +148,24 @@ def _by_name(tenant: str, text: str) -> list[Group]:
             ][:SHOWN],
         ),
     ]
+
+
+def _incidents(tenant: str, text: str) -> Group:
+    found = incident_list.find(tenant=tenant, text=text, size=SHOWN) if len(text) >= LEAST_NAME else ()
+    return Group(
+        title="Incidents",
+        hits=[
+            Hit(
+                word=labels.visible_lines(incident.title),
+                url=reverse("incident", args=[incident.pk]),
+                icon="critical",
+                detail=incident.severity,
+                badge=labels.badge(incident_presenters.STATES, incident.state),
+            )
+            for incident in found
+        ],
+        more_url=f"{reverse('incidents')}?{urlencode({'q': text})}" if len(found) == SHOWN else "",
+    )
 
 
 def _by_id(tenant: str, text: str) -> list[Group]:

@@ -13,6 +13,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Shift", "shift", "clock"),
             ("Flows", "flows", "flow"),
             ("Reviews", "reviews", "high"),
+            ("Incidents", "incidents", "critical"),
         ),
     ),
     (
@@ -31,6 +32,8 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Audit",
         (
+            ("Explore", "explore", "search"),
+            ("Decision specs", "specs", "kind"),
             ("Decisions", "decisions", "record"),
             ("Records", "records", "shield"),
             ("Ledger", "ledger", "ledger"),

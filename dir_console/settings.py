@@ -72,6 +72,7 @@ TEMPLATES = [
             "builtins": [
                 "django.templatetags.static",
                 "dir_console.templatetags.components",
+                "dir_console.templatetags.incidents",
                 "dir_console.templatetags.limits",
                 "dir_console.templatetags.moments",
             ],
@@ -206,6 +207,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sweep": {"task": "runtime.sweep", "schedule": 1.0},
     # What piled up while every worker was busy sending would find nothing to do.
     "send_notices": {"task": "runtime.send_notices", "schedule": 1.0, "options": {"expires": 5}},
+    "score": {"task": "runtime.score", "schedule": 1.0, "options": {"expires": 5}},
     "seal": {"task": "runtime.seal", "schedule": 1.0, "options": {"expires": 5}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
@@ -215,6 +217,7 @@ DIR_PORTS = {
     "open_escalation": "escalations.services.opening.open_escalation",
     "open_agent_escalation": "escalations.services.agent_silence.open_escalation",
     "list_open_escalations": "escalations.queries.list_open_of",
+    "find_escalated_flow": "escalations.queries.find_flow",
     "close_escalations": "escalations.services.opening.close_escalations",
     "expire_escalations": "escalations.services.deadlines.sweep",
     "send_notices": "escalations.services.notices.sending.send_due",
@@ -239,6 +242,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.world_rows.WorldRowCheck",
     "runtime.verification.people_rows.PeopleRowCheck",
     "runtime.verification.limit_rows.LimitRowCheck",
+    "runtime.verification.incident_rows.IncidentRowCheck",
     "runtime.verification.history_rows.HistoryRowCheck",
     "runtime.verification.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",

@@ -16,7 +16,8 @@ from dir_console import (
     views,
 )
 from dir_console.api import api
-from escalations.views import noise_page, notes
+from dir_console.explorer import page as explorer
+from escalations.views import noise_page, notes, spec_page
 
 # Checks of passwords wait in a line of their own (`crowds`), and an overloaded server says that it lives.
 WITHOUT_TURN = ("/accounts/", "/livez", "/readyz", "/metrics")
@@ -34,7 +35,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("notes/agent/<str:agent_id>/", notes.of_agent, name="agent-notes"),
     path("", include("runtime.urls")),
     path("noise/", noise_page.index, name="noise"),
+    path("specs/", spec_page.index, name="specs"),
     path("search/", search_page.index, name="search"),
+    path("explore/", explorer.index, name="explore"),
     path("people/<int:user>/", person_pages.person, name="person"),
     path("account/", person_pages.account, name="account"),
     path("conformance/", conformance_pages.index, name="conformance"),

@@ -27,6 +27,8 @@ from runtime.epochs.queries import current_epoch
 from runtime.flows.queries import activity
 from runtime.flows.views import charts, timeline
 from runtime.guards.queries import review_list
+from runtime.incidents.queries import incident_list
+from runtime.incidents.views import presenters as incident_presenters
 from runtime.registry.models import Stop
 from runtime.registry.queries import agent_list, kind_versions, people
 from runtime.stops.queries import stop_list
@@ -178,6 +180,7 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
     newest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=1)
     flows = activity.flow_counts(tenant=tenant)
     contradicted = left_calls.count_contradicted(tenant=tenant)
+    incidents = incident_list.figures(tenant=tenant)
     counts, agents = queries.count_open(tenant=tenant), agent_list.status_counts(tenant=tenant)
     return {
         "counts": counts,
@@ -192,6 +195,8 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
         "contradicted": contradicted,
         "stop": stop_list.get_stop(tenant=tenant),
         "refusable": kind_versions.list_refusable(tenant=tenant),
+        "incidents": incidents,
+        "worst_incident": incident_presenters.SEVERITIES.get(incidents.worst),
         "to_review": review_list.count_open(tenant=tenant),
         "oldest_review_at": review_list.oldest_open_at(tenant=tenant),
         "urgent": presenters.rows(

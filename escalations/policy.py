@@ -57,7 +57,8 @@ class EscalationContext:
     """What is decided on. `failing` holds the messages of findings that no person can override.
 
     `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has, and
-    `is_known_done` that it is the one at hand; `is_contradicted` that a call which it replaces has taken
+    `is_known_done` that it is the one at hand; `is_questioned` that its receipt is what the person is asked
+    about; `is_contradicted` that a call which it replaces has taken
     effect against what a person stated; `crosses_limit` that what was accepted is above a limit tightened
     since, so that RESUME overrides it.
     `approvals` is how many people the kind asks for; `first_by` made the first of two decisions, the primary
@@ -80,6 +81,7 @@ class EscalationContext:
     waiting_until_ms: int | None = None
     in_doubt: bool = False
     is_known_done: bool = False
+    is_questioned: bool = False
     is_contradicted: bool = False
     steps_done: bool = False
     crosses_limit: bool = False
@@ -335,12 +337,8 @@ def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> 
             "abort."
         )
         return Denied(ProblemCode.STEPS_DONE, why)
-    if action.spec.runs_forward and situation.is_contradicted:
-        why = (
-            "A receipt shows that the earlier call took effect, although a person stated that it did not. "
-            "Correct the statement in the list of calls in doubt, or abort."
-        )
-        return Denied(ProblemCode.EFFECT_CONTRADICTED, why)
+    if action.spec.runs_forward and (situation.is_questioned or situation.is_contradicted):
+        return _has_happened(situation)
     if not action.spec.asks:
         return None
     if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
@@ -356,6 +354,21 @@ def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> 
             ProblemCode.AGENT_SILENCED, f"The agent is {status} and cannot answer. Decide, or abort."
         )
     return None
+
+
+def _has_happened(situation: EscalationContext) -> Denied:
+    """Why nothing is called again where a receipt says that it has happened."""
+    if situation.is_questioned:
+        why = (
+            "The call took effect, and its receipt is recorded, so it is not made again. Mark it done with "
+            "what is true, or abort."
+        )
+        return Denied(ProblemCode.RECEIPT_RECORDED, why)
+    why = (
+        "A receipt shows that the earlier call took effect, although a person stated that it did not. "
+        "Correct the statement in the list of calls in doubt, or abort."
+    )
+    return Denied(ProblemCode.EFFECT_CONTRADICTED, why)
 
 
 def ties(person: Person, situation: EscalationContext, *, now_ms: int) -> tuple[Tie, ...]:

@@ -233,6 +233,12 @@ def list_open_of(*, proposals: Collection[UUID]) -> dict[UUID, UUID]:
     return dict(rows.values_list("proposal_id", "escalation_id"))
 
 
+def find_flow(*, tenant: str, escalation_id: UUID) -> UUID | None:
+    """The flow of an escalation, or None."""
+    rows = Escalation.objects.of(tenant).filter(escalation_id=escalation_id)
+    return rows.values_list("flow_id", flat=True).first()
+
+
 def list_decided(*, tenant: str, user_pk: int, size: int) -> Sequence[Decision]:
     """The newest decisions of a person that everybody may see, with their escalations."""
     shown = decision_search.shown_of(Escalation.objects.of(tenant))

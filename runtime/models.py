@@ -6,6 +6,16 @@ from runtime.epochs.models import Boot, Epoch
 from runtime.execution.models import Circuit
 from runtime.flows.models import Attempt, Feedback, Flow, Intent, Outcome, Proposal, StepReceipt, Verdict
 from runtime.guards.models import Guard, GuardRun, Review
+from runtime.incidents.models import (
+    Incident,
+    IncidentAction,
+    IncidentLink,
+    IncidentNote,
+    IncidentRuleRow,
+    PostMortem,
+    RuleCursor,
+    RuleSighting,
+)
 from runtime.maintenance.models import WatchRound
 from runtime.registry.models import (
     Agent,
@@ -47,6 +57,11 @@ __all__ = [
     "GuardRun",
     "HiddenTour",
     "Inbox",
+    "Incident",
+    "IncidentAction",
+    "IncidentLink",
+    "IncidentNote",
+    "IncidentRuleRow",
     "Intent",
     "Key",
     "Manifest",
@@ -56,10 +71,13 @@ __all__ = [
     "OwnerChange",
     "Pack",
     "PolicyKind",
+    "PostMortem",
     "Proposal",
     "Reservation",
     "Resource",
     "Review",
+    "RuleCursor",
+    "RuleSighting",
     "Session",
     "Snapshot",
     "StepReceipt",

@@ -4,10 +4,19 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from runtime.contexts.views import context_pages
+from runtime.core.views.stream_names import StreamConverter
 from runtime.execution.views import target_pages
-from runtime.flows.views import evidence_file, flow_pages, ledger_page, record_pages
+from runtime.flows.views import (
+    entry_page,
+    evidence_file,
+    flow_pages,
+    ledger_page,
+    reasoning_page,
+    record_pages,
+)
 from runtime.guards.views import review_groups, review_pages
-from runtime.proposals.views import record_report_page, replay_page
+from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
+from runtime.proposals.views import compare_page, record_report_page, replay_page
 from runtime.registry.views import (
     account_actions,
     agent_admin,
@@ -31,6 +40,7 @@ class NameConverter(StringConverter):
 
 
 register_converter(NameConverter, "name")
+register_converter(StreamConverter, "stream")
 
 urlpatterns = [
     path("stop/", stop_pages.stop_all, name="stop-all"),
@@ -75,9 +85,13 @@ urlpatterns = [
     path("targets/<name:name>/test/", target_pages.check, name="test-target"),
     path("targets/<name:name>/close/", target_pages.close, name="close-circuit"),
     path("flows/", flow_pages.search, name="flows"),
+    path("flows/compare/", compare_page.index, name="compare-flows"),
     path("flows/<uuid:dfid>/", flow_pages.detail, name="flow"),
     path("flows/<uuid:dfid>/contexts/<name:context_ref>/", context_pages.detail, name="flow-context"),
     path("flows/<uuid:dfid>/evidence.zip", evidence_file.download, name="evidence-pack"),
+    path("flows/<uuid:dfid>/evidence/start/", evidence_file.start, name="start-pack"),
+    path("flows/<uuid:dfid>/evidence/progress/", evidence_file.progress, name="pack-progress"),
+    path("flows/<uuid:dfid>/reasoning/", reasoning_page.detail, name="flow-reasoning"),
     path("flows/<uuid:dfid>/replay", replay_page.fragment, name="flow-replay"),
     path("flows/<uuid:dfid>/entries/", flow_pages.entries, name="flow-entries"),
     path("flows/<uuid:dfid>/entries/<int:seq>/", flow_pages.entry, name="flow-entry"),
@@ -92,6 +106,34 @@ urlpatterns = [
     path("reviews/<uuid:review_id>/close/", review_pages.close, name="close-review"),
     path("reviews/guards/<name:guard_id>/on/", review_pages.switch_on, name="switch-guard-on"),
     path("reviews/guards/<name:guard_id>/off/", review_pages.switch_off, name="switch-guard-off"),
+    path("incidents/", incident_pages.index, name="incidents"),
+    path("incidents/new/", incident_pages.new, name="new-incident"),
+    path("incidents/rules/", rule_pages.index, name="incident-rules"),
+    path("incidents/rules/draft/", rule_pages.draft, name="draft-incident-rule"),
+    path("incidents/rules/usual/", rule_pages.add_usual, name="add-usual-incident-rules"),
+    path(
+        "incidents/rules/<name:name>/<int:version>/activate/",
+        rule_pages.activate,
+        name="activate-incident-rule",
+    ),
+    path("incidents/rules/<name:name>/<int:version>/off/", rule_pages.switch_off, name="end-incident-rule"),
+    path("incidents/<uuid:incident_id>/", incident_pages.detail, name="incident"),
+    path("incidents/<uuid:incident_id>/move/", incident_acts.move, name="move-incident"),
+    path("incidents/<uuid:incident_id>/edit/", incident_acts.edit, name="edit-incident"),
+    path("incidents/<uuid:incident_id>/links/", incident_acts.link, name="link-incident"),
+    path(
+        "incidents/<uuid:incident_id>/links/<int:link>/remove/", incident_acts.unlink, name="unlink-incident"
+    ),
+    path("incidents/<uuid:incident_id>/notes/", incident_acts.note, name="note-incident"),
+    path("incidents/<uuid:incident_id>/actions/", incident_acts.add_action, name="add-incident-action"),
+    path(
+        "incidents/<uuid:incident_id>/actions/<uuid:action_id>/done/",
+        incident_acts.finish_action,
+        name="finish-incident-action",
+    ),
+    path("incidents/<uuid:incident_id>/post-mortem/", post_mortem_pages.show, name="post-mortem"),
+    path("incidents/<uuid:incident_id>/post-mortem/edit/", post_mortem_pages.edit, name="edit-post-mortem"),
+    path("incidents/<uuid:incident_id>/post-mortem.md", post_mortem_pages.download, name="post-mortem-file"),
     path("people/", people_pages.index, name="people"),
     path("people/limits/", people_pages.set_limit, name="set-limit"),
     path("people/limits/remove/", people_pages.remove_limit, name="remove-limit"),
@@ -107,6 +149,7 @@ urlpatterns = [
     path("people/groups/<int:group>/members/", people_pages.join, name="join-group"),
     path("people/groups/<int:group>/members/<int:user>/leave/", people_pages.leave, name="leave-group"),
     path("ledger/", ledger_page.index, name="ledger"),
+    path("ledger/entries/<stream:stream>/<int:seq>/", entry_page.detail, name="entry"),
     path("records/", record_pages.index, name="records"),
     path("records/<name:record_id>/", record_pages.detail, name="record"),
     path("records/reports/<name:name>/", record_report_page.show, name="record-report"),

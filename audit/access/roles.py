@@ -32,6 +32,8 @@ class Permission(StrEnum):
     MANAGE_NOTIFICATIONS = "MANAGE_NOTIFICATIONS"
     MANAGE_PEOPLE = "MANAGE_PEOPLE"
     END_RECOVERY = "END_RECOVERY"
+    WORK_INCIDENTS = "WORK_INCIDENTS"
+    MANAGE_INCIDENT_RULES = "MANAGE_INCIDENT_RULES"
     RUN_SCENARIOS = "RUN_SCENARIOS"
 
 
@@ -59,6 +61,8 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
         Permission.MANAGE_NOTIFICATIONS: _ADMINS,
         Permission.MANAGE_PEOPLE: _ADMINS,
         Permission.END_RECOVERY: _ADMINS,
+        Permission.WORK_INCIDENTS: _AT_WORK,
+        Permission.MANAGE_INCIDENT_RULES: _ADMINS,
         Permission.RUN_SCENARIOS: _ADMINS,
     }
 )
@@ -82,6 +86,8 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.MANAGE_PEOPLE: "Invite users, change the roles of others, deactivate them and end their "
         "sessions.",
         Permission.END_RECOVERY: "End the recovery of a restored backup.",
+        Permission.WORK_INCIDENTS: "Open incidents, change, link and close them, and write post-mortems.",
+        Permission.MANAGE_INCIDENT_RULES: "Draft, activate and switch off rules that open incidents.",
         Permission.RUN_SCENARIOS: "Start and end scenarios of the demo, where the demo runs.",
     }
 )

@@ -4,8 +4,7 @@ A view needs no proofs, so it shows what is written now; whoever wants to check 
 """
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -13,7 +12,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from audit import canonical, cells, chain
+from audit import canonical
 from audit.access import readers
 from audit.api.calls import JSON, canonical_json, describe
 from audit.api.refusals import RefusedError, Why
@@ -22,11 +21,10 @@ from audit.contracts.catalogue import CONTRACTS
 from audit.contracts.flow import Flow, NotThereError, Wanted
 from audit.contracts.ledger_event import SealedEvent
 from audit.events import Kind
-from audit.models import Leaf, LedgerEntry, Payload
-from audit.packs import sources
-from audit.packs.contents import Hidden
+from audit.models import Leaf, LedgerEntry
+from audit.packs import flow_reading
 from audit.sealing import keys, proofs
-from audit.verification.verify import UNREADABLE, snapshot
+from audit.verification.verify import snapshot
 
 router = Router(tags=["Audit"])
 
@@ -42,46 +40,6 @@ _TIME_VERSION: Final = 7
 _LONGEST: Final = 300
 _NUL: Final = "\x00"
 _NOBODY: Final = "No flow, and nothing in a flow, has this id."
-_DAMAGED: Final = "Entry {} does not match the hash chain, so nothing is made of it. Run verify_ledger."
-
-
-@dataclass(frozen=True, slots=True)
-class ReadEntry:
-    """An entry as the stored bytes say it."""
-
-    seq: int
-    hash: bytes
-    prev_hash: bytes
-    said: Mapping[str, Any]
-
-    @property
-    def kind(self) -> str:
-        return str(self.said["kind"])
-
-    @property
-    def at(self) -> str:
-        return str(self.said["at"])
-
-    @property
-    def actor(self) -> str:
-        return str(self.said["actor"])
-
-    @property
-    def payload(self) -> Mapping[str, Any]:
-        payload: Mapping[str, Any] = self.said["payload"]
-        return payload
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReadFlow:
-    """What is kept of a flow, sealed or not."""
-
-    tenant: str
-    dfid: UUID
-    entries: Sequence[ReadEntry]
-    payloads: Mapping[str, Hidden]
-    objects: Mapping[str, bytes]
-    absent: Mapping[str, str]
 
 
 @router.get(
@@ -121,12 +79,12 @@ def _view(tenant: str, name: str, asked: str) -> dict[str, Any]:
         wanted = UUID(head)
     except ValueError as error:
         raise NotThereError(_NOBODY) from error
-    flow = _read(tenant, wanted)
+    flow = flow_reading.read(tenant=tenant, dfid=wanted)
     if part and (flow is not None or not CONTRACTS[name].is_numbered):
         raise NotThereError("This id takes no number here. docs/contracts/ says which do.")
     if flow is not None:
         return CONTRACTS[name].view(flow, Wanted())
-    flow = _read(tenant, _dfid_of(tenant, wanted))
+    flow = flow_reading.read(tenant=tenant, dfid=_dfid_of(tenant, wanted))
     if flow is None:
         raise NotThereError(_NOBODY)
     return CONTRACTS[name].view(flow, Wanted(str(wanted), part))
@@ -143,7 +101,7 @@ def _dfid_of(tenant: str, wanted: UUID) -> UUID:
         raise NotThereError(_NOBODY) from error
     rows = LedgerEntry.objects.filter(tenant=tenant, kind__in=list(_NAMED), at__range=around)
     for kind, body in rows.order_by().values_list("kind", "body"):
-        said = _said(bytes(body))
+        said = flow_reading.said(bytes(body))
         if said and said["payload"].get(_NAMED[Kind(kind)]) == str(wanted):
             return UUID(str(said["stream"]))
     raise NotThereError(_NOBODY)
@@ -161,7 +119,7 @@ def _event(tenant: str, asked: str) -> dict[str, Any]:
     row = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq=int(number)).first()
     if row is None:
         raise NotThereError("No entry has this stream and number.")
-    entry = _entry(row)
+    entry = flow_reading.entry_of(row)
     newest = proofs.latest()
     index = Leaf.objects.filter(entry_id=row.pk).values_list("index", flat=True).first()
     if newest is None or index is None or index >= newest.checkpoint.size:
@@ -186,76 +144,6 @@ def _event(tenant: str, asked: str) -> dict[str, Any]:
 
 def _flow_of(tenant: str, stream: str) -> Flow | None:
     try:
-        return _read(tenant, UUID(stream))
+        return flow_reading.read(tenant=tenant, dfid=UUID(stream))
     except ValueError:
         return None
-
-
-def _read(tenant: str, dfid: UUID) -> Flow | None:
-    """All that is kept of a flow now; None where no entry is about it.
-
-    Raises NotThereError where an entry does not match the chain: nothing is shown as if it had been recorded.
-    """
-    rows = LedgerEntry.objects.filter(tenant=tenant, stream=str(dfid)).order_by("seq")
-    try:
-        entries = [_entry(row) for row in rows]
-    except UNREADABLE as error:
-        raise NotThereError("An entry of the flow cannot be read. Run verify_ledger.") from error
-    if not entries:
-        return None
-    previous, seq = chain.GENESIS_HASH, 0
-    for entry in entries:
-        if (entry.seq, entry.prev_hash) != (seq + 1, previous):
-            raise NotThereError(_DAMAGED.format(entry.seq))
-        previous, seq = entry.hash, entry.seq
-    named = dict.fromkeys(name for each in entries for name in sources.list_named(each.kind, each.payload))
-    found = sources.collect(tenant=tenant, dfid=dfid, wanted=list(named))
-    payloads, without = _payloads(tenant, entries)
-    return Flow(
-        ReadFlow(
-            tenant=tenant,
-            dfid=dfid,
-            entries=entries,
-            payloads=payloads,
-            objects=found.bodies,
-            absent={**found.absent, **without},
-        )
-    )
-
-
-def _entry(row: LedgerEntry) -> ReadEntry:
-    """An entry that is what its hash says. Raises NotThereError where it is not."""
-    body, prev_hash, held = (cells.bytes_of(cell) for cell in (row.body, row.prev_hash, row.hash))
-    if body is None or prev_hash is None or held is None or chain.entry_hash(prev_hash, body) != held:
-        raise NotThereError(_DAMAGED.format(row.seq))
-    said = _said(body)
-    if said is None or (said["tenant"], said["stream"], said["seq"]) != (row.tenant, row.stream, row.seq):
-        raise NotThereError(_DAMAGED.format(row.seq))
-    return ReadEntry(seq=row.seq, hash=held, prev_hash=prev_hash, said=said)
-
-
-def _said(body: bytes) -> dict[str, Any] | None:
-    try:
-        said = canonical.decode(body)
-    except canonical.CanonicalError:
-        return None
-    is_entry = isinstance(said, dict) and isinstance(said.get("payload"), dict)
-    return said if is_entry else None
-
-
-def _payloads(tenant: str, entries: Iterable[ReadEntry]) -> tuple[dict[str, Hidden], dict[str, str]]:
-    """What the commitments hide, and why others have nothing to show."""
-    named = {value for entry in entries for _, value in sources.list_commitments(entry.payload)}
-    rows = Payload.objects.filter(tenant=tenant, commitment__in=named)
-    stored = {name: held for name, *held in rows.values_list("commitment", "salt", "body")}
-    shown: dict[str, Hidden] = {}
-    absent: dict[str, str] = {}
-    for name in named:
-        salt, body = map(cells.bytes_of, stored.get(name, (None, None)))
-        if stored.get(name) == [None, None]:
-            shown[name] = Hidden(None, None)
-        elif salt is not None and body is not None and chain.commitment(salt, body) == name:
-            shown[name] = Hidden(salt, body)
-        else:
-            absent[name] = sources.DIFFERENT if name in stored else sources.GONE
-    return shown, absent

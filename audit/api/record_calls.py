@@ -16,7 +16,7 @@ from audit.api import record_schema
 from audit.api.calls import JSON, canonical_json, describe
 from audit.api.refusals import RefusedError, Why
 from audit.records import dsse, periods, queries
-from audit.records.queries import Found, OtherRecord, Record, RecordFilter
+from audit.records.queries import Found, OtherRecord, Record, RecordFilter, Superseded
 
 router = Router(tags=["Audit"])
 
@@ -64,12 +64,23 @@ class RecordQuery(Period):
     )
     trace_id: Text = Field("", description="The W3C trace: 32 hexadecimal digits.")
     agent_id: Text = ""
+    outcome: Text = Field("", description="What the policy kind calls the end of a flow: `filled`.")
     approval_mode: Literal["", "none", "person", "destructive", "two_persons"] = ""
+    scorecard: Literal["", "passed", "failed", "unscored"] = Field(
+        "", description="The result of its scores."
+    )
+    failed_evaluator: Literal["", "policy", "utility", "latency", "safety", "cost"] = Field(
+        "", description="An evaluator whose value is below the minimum."
+    )
+    superseded: Literal["", "all", "only"] = Field(
+        "", description="Also, or only, records whose place another one has taken; without it, none of them."
+    )
     dfid: Flow = Field(None, description="The flow.")
 
     def to_filter(self) -> RecordFilter:
         """The same, as a search takes it."""
-        return RecordFilter(**self.model_dump())
+        given = self.model_dump()
+        return RecordFilter(**given | {"superseded": Superseded(given["superseded"])})
 
 
 @router.get(
@@ -104,8 +115,15 @@ def list_records(
     ),
 )
 def show_record(request: HttpRequest, record_id: str) -> HttpResponse:
-    """One record: the bytes that were signed, canonical JSON (RFC 8785)."""
-    return HttpResponse(_record(request, record_id).body, content_type=JSON)
+    """One record: the bytes that were signed, canonical JSON (RFC 8785).
+
+    Where another record has taken its place, a `Link` header with `rel="successor-version"` names that.
+    """
+    record = _record(request, record_id)
+    answer = HttpResponse(record.body, content_type=JSON)
+    if record.superseded_by:
+        answer["Link"] = f'<{record.superseded_by}>; rel="successor-version"'
+    return answer
 
 
 @router.get(
@@ -148,4 +166,7 @@ def _members(found: Found) -> dict[str, Any]:
     return {
         "records": [record.document for record in found.records],
         "mismatches": [other.plain() for other in found.others],
+        "superseded_by": {
+            record.record_id: record.superseded_by for record in found.records if record.superseded_by
+        },
     }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from audit.records import fold
+from audit.records import evaluators, fold
 
 _Schema = dict[str, Any]
 
@@ -24,6 +24,14 @@ _COUNT: Final[_Schema] = {"type": "integer", "minimum": 0}
 _HASH: Final[_Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _TIME: Final[_Schema] = {"type": "string", "format": "date-time"}
 _MODE: Final[_Schema] = {"type": "string", "enum": list(fold.MODES)}
+_SCORE: Final[_Schema] = {
+    "type": ["string", "null"],
+    "pattern": r"^(0(\.[0-9]{1,4})?|1)$",
+    "description": "A decimal from 0 to 1; null where the evaluator could give no value.",
+}
+_DETAIL: Final[_Schema] = members(
+    {"version": _TEXT, "minimum": _TEXT, "passed": {"type": ["boolean", "null"]}, "reason": _TEXT}
+)
 
 RECORD: Final[_Schema] = members(
     {
@@ -53,7 +61,24 @@ RECORD: Final[_Schema] = members(
                 "attachments": listed(_TEXT),
             }
         ),
-        "outputs": members({"outcome": _TEXT, "reason": _TEXT, "effect": _TEXT_OR_NULL}),
+        # `result` is there where the kind has an outcome of its own.
+        "outputs": {
+            "type": "object",
+            "required": ["outcome", "reason", "effect"],
+            "properties": {
+                "outcome": _TEXT,
+                "reason": _TEXT,
+                "effect": _TEXT_OR_NULL,
+                "result": members(
+                    {
+                        "outcome": _TEXT_OR_NULL,
+                        "outputs": listed(_TEXT),
+                        "commitment": _TEXT_OR_NULL,
+                        "findings": listed(_TEXT),
+                    }
+                ),
+            },
+        },
         "evidence_refs": listed(_TEXT),
         "policy_decisions": listed(
             members(
@@ -96,7 +121,17 @@ RECORD: Final[_Schema] = members(
                 }
             )
         ),
-        "scorecard": {"type": "object"},
+        "scorecard": {
+            "type": "object",
+            "properties": {
+                **dict.fromkeys(evaluators.NAMES, _SCORE),
+                "suite": _TEXT,
+                "result": {"type": "string", "enum": list(evaluators.RESULTS)},
+                "reason": _TEXT,
+                "details": {"type": "object", "additionalProperties": _DETAIL},
+            },
+            "description": "Empty until the record of an end is scored, which gives another record.",
+        },
         "budget_usage": members(
             {"tokens": _COUNT, "tool_calls": _COUNT, "cost_usd_cents": _TEXT, "wall_clock_ms": _COUNT}
         ),
@@ -129,11 +164,19 @@ MISMATCHES: Final[_Schema] = listed(
         description="A record that is not what was emitted: its id, and why it is not shown.",
     )
 )
-RECORDS: Final[_Schema] = members({"records": listed(RECORD), "mismatches": MISMATCHES})
+SUPERSEDED: Final[_Schema] = {
+    "type": "object",
+    "additionalProperties": _TEXT,
+    "description": "Of the records here that another one has superseded: its id, by the id of the record.",
+}
+RECORDS: Final[_Schema] = members(
+    {"records": listed(RECORD), "mismatches": MISMATCHES, "superseded_by": SUPERSEDED}
+)
 PAGE: Final[_Schema] = members(
     {
         "records": listed(RECORD),
         "mismatches": MISMATCHES,
+        "superseded_by": SUPERSEDED,
         "next": {"type": ["string", "null"], "description": "The cursor `after` which the next page begins."},
     }
 )

@@ -126,6 +126,7 @@ ABSENT: Final[Mapping[tuple[str, str], str]] = {
     ("replay_trace", "bundles.policy_bundle_hash"): _NO_PROPOSAL,
     ("replay_trace", "bundles.prompt_bundle_hash"): f"{_NO_PROPOSAL}; or {_NO_PROMPT}",
     ("replay_trace", "bundles.tool_schema_hash"): f"{_NO_PROPOSAL}; or {_NO_RULES}",
+    ("replay_trace", "steps[memory_read].output_hash"): "it was denied, or there was no active value",
     ("replay_trace", "steps[tool_call].response_hash"): f"{_NO_RECEIPT}, or the call has not ended",
     ("replay_trace", "steps[tool_call].response_snapshot_uri"): f"{_NO_RECEIPT}, or the call has not ended",
     **{("agent_message", path): _NO_MESSAGES for path in _OF_MESSAGES},

@@ -17,7 +17,13 @@ from audit.contracts.fields import (
 from audit.contracts.flow import Entry, Flow, Wanted
 from audit.events import Kind
 
-_STEPS = (Kind.CONTEXT_COMPILED, Kind.STEP_REPORTED, Kind.ATTEMPT_STARTED, Kind.OUTCOME_RECORDED)
+_STEPS = (
+    Kind.CONTEXT_COMPILED,
+    Kind.MEMORY_READ,
+    Kind.STEP_REPORTED,
+    Kind.ATTEMPT_STARTED,
+    Kind.OUTCOME_RECORDED,
+)
 
 
 def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
@@ -59,6 +65,16 @@ def _step(flow: Flow, entry: Entry) -> dict[str, Any]:
                 "provenance_refs": [
                     f"{path}@{version}" for path, version in sorted(shown["versions"].items())
                 ],
+            }
+        case Kind.MEMORY_READ:
+            item = f"memory:{said['scope']}/{said['key']}"
+            return {
+                "step_type": "memory_read",
+                "policy_decision": said["decision"],
+                "policy_rule": said["rule"],
+                "output_hash": said["digest"],
+                "provenance_refs": [f"{item}@{said['version']}" if said["version"] else item],
+                "ledger_event_id": flow.event_id(entry),
             }
         case Kind.STEP_REPORTED:
             return {"step_type": "reported_step", "output_hash": said["digest"]}
@@ -112,6 +128,14 @@ CONTRACT = Contract(
             TEXTS,
             "the context (object `context_ref`) `/versions`: path and version of each fact",
         ),
+        *_step_fields("memory_read", "`memory:read`"),
+        Field("steps[memory_read].policy_decision", one_of("allow", "deny"), "`memory:read` `decision`"),
+        Field("steps[memory_read].policy_rule", TEXT, "`memory:read` `rule`"),
+        Field("steps[memory_read].output_hash", HASH, "`memory:read` `digest`"),
+        Field(
+            "steps[memory_read].provenance_refs", TEXTS, "`memory:read`: scope, key and version of the item"
+        ),
+        Field("steps[memory_read].ledger_event_id", TEXT, "computed: the id of `memory:read`"),
         *_step_fields("reported_step", "`step:reported`"),
         Field("steps[reported_step].output_hash", TEXT, "`step:reported` `digest`, as the agent gave it"),
         *_step_fields("tool_call", "`attempt:started`"),

@@ -1,5 +1,9 @@
 """Intents, attempts, outcomes and what they hold; the circuits of targets, and looks at a target."""
 
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Strict
+
 from audit.events.base import At, Event, Id, Kind, Names, Numbers, Text
 
 
@@ -231,6 +235,32 @@ class OutcomeRecorded(Event):
     receipt_commitment: str | None = None
     deviations: int = 0
     outcome_digest: str | None = None
+
+
+class OutcomeFinding(BaseModel):
+    """What is wrong with an outcome, by its code, and where in the policy kind that was asked."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    code: Text
+    place: str
+
+
+class OutcomeNamed(Event):
+    """What the policy kind makes of the receipts of an execution that succeeded.
+
+    `outcome` is one that the kind allows, and null where there is none. `outputs` are the names of those that
+    fit; their values are behind `outputs_commitment`. What was asked is behind `receipt_commitment`. With
+    findings and before `outcome:recorded`, a person is asked what becomes of it.
+    """
+
+    kind = Kind.OUTCOME_NAMED
+    intent_id: Id
+    outcome: Text | None
+    outputs: Names
+    outputs_commitment: str | None
+    receipt_commitment: str | None
+    findings: Annotated[tuple[OutcomeFinding, ...], Strict(False)]
 
 
 class ResourceConfigured(Event):

@@ -1,5 +1,7 @@
 """What a flow came to, at a checkpoint or at its end."""
 
+from pydantic import BaseModel, ConfigDict
+
 from audit.events.base import Event, Id, Kind, Text
 
 
@@ -17,3 +19,31 @@ class RecordEmitted(Event):
     fold_version: str
     signature: str
     key_id: str
+
+
+class ScoreEntry(BaseModel):
+    """What one evaluator gave: `value` and `minimum` are decimals; without a value it could not tell."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    evaluator: Text
+    version: Text
+    value: str | None
+    minimum: str
+    passed: bool | None
+    reason: Text
+
+
+class RecordScored(Event):
+    """The scorecard of the flow's newest terminal record, which is the entry before this one.
+
+    `record_hash` is the hash of the record that was scored. A suite that is not known here scores nothing.
+    """
+
+    kind = Kind.RECORD_SCORED
+    record_id: Id
+    record_hash: str
+    suite: Text
+    result: Text
+    reason: Text
+    scores: tuple[ScoreEntry, ...] = ()

@@ -183,6 +183,22 @@ class FactWritten(Event):
     writer: str
 
 
+class MemoryRead(Event):
+    """An agent asked for an item of memory by the API; `rule` is what allowed or denied it.
+
+    Without a version nothing was given: it was denied, or there is no active value.
+    """
+
+    kind = Kind.MEMORY_READ
+    agent_id: str
+    scope: str
+    key: str
+    decision: Text
+    rule: str
+    version: int | None = None
+    digest: str | None = None
+
+
 class MemoryWritten(Event):
     """`quarantined`: nobody reads it until an admin releases it."""
 

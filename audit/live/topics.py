@@ -16,8 +16,27 @@ class Topic(StrEnum):
 
     ESCALATIONS = "escalations"
     REVIEWS = "reviews"
+    INCIDENTS = "incidents"
 
 
+_OF_INCIDENTS: Final = frozenset(
+    {
+        Kind.INCIDENT_OPENED,
+        Kind.INCIDENT_JOINED,
+        Kind.INCIDENT_LINKED,
+        Kind.INCIDENT_UNLINKED,
+        Kind.INCIDENT_MOVED,
+        Kind.INCIDENT_EDITED,
+        Kind.INCIDENT_NOTED,
+        Kind.INCIDENT_ACTION_ADDED,
+        Kind.INCIDENT_ACTION_DONE,
+        Kind.POST_MORTEM_SAVED,
+        Kind.POST_MORTEM_SIGNED,
+        Kind.INCIDENT_RULE_DRAFTED,
+        Kind.INCIDENT_RULE_ACTIVATED,
+        Kind.INCIDENT_RULE_ENDED,
+    }
+)
 # Kinds that change no escalation by themselves, and nothing that the queue shows of one. What is not named
 # here counts as a change: a kind that is forgotten costs a request, not news.
 _OF_WORK: Final = frozenset(
@@ -36,12 +55,14 @@ _OF_WORK: Final = frozenset(
         Kind.SAGA_ADVANCED,
         Kind.ROUTE_TAKEN,
         Kind.OUTCOME_RECORDED,
+        Kind.OUTCOME_NAMED,
         Kind.RESOURCE_RESERVED,
         Kind.RESOURCE_PINNED,
         Kind.RESOURCE_COMMITTED,
         Kind.RESOURCE_RELEASED,
         Kind.FACT_WRITTEN,
         Kind.FACT_NOT_WRITTEN,
+        Kind.MEMORY_READ,
         Kind.MEMORY_WRITTEN,
         Kind.MEMORY_RELEASED,
         Kind.MEMORY_DISCARDED,
@@ -50,6 +71,7 @@ _OF_WORK: Final = frozenset(
         Kind.BUDGET_REFILLED,
         Kind.SESSION_OPENED,
         Kind.RECORD_EMITTED,
+        Kind.RECORD_SCORED,
         Kind.REQUEST_REFUSED,
         Kind.WHATIF_ANSWERED,
         Kind.USER_SIGNED_IN,
@@ -69,5 +91,9 @@ _OF_REVIEWS: Final = frozenset(
 def of_kinds(kinds: Iterable[Kind]) -> frozenset[Topic]:
     """The topics that entries of these kinds concern."""
     written = frozenset(kinds)
-    about = {Topic.ESCALATIONS: not written <= _OF_WORK, Topic.REVIEWS: bool(written & _OF_REVIEWS)}
+    about = {
+        Topic.ESCALATIONS: not written <= _OF_WORK | _OF_INCIDENTS,
+        Topic.REVIEWS: bool(written & _OF_REVIEWS),
+        Topic.INCIDENTS: bool(written & _OF_INCIDENTS),
+    }
     return frozenset(topic for topic, is_concerned in about.items() if is_concerned)

@@ -52,6 +52,10 @@ class LedgerEntry(models.Model):
             models.Index(fields=("tenant", "id"), name="entry_recent"),
             # A rare kind in a long stream, as of a feed: else the whole stream is read for it.
             models.Index(fields=("tenant", "stream", "kind", "seq"), name="entry_kind_in_stream"),
+            # What auditors search by: who acted, when, and a hash of which they have the beginning.
+            models.Index(fields=("tenant", "actor", "id"), name="entry_by_actor"),
+            models.Index(fields=("tenant", "at", "id"), name="entry_by_time"),
+            models.Index(fields=("tenant", "hash"), name="entry_by_hash"),
         )
 
     def __str__(self) -> str:

@@ -8,7 +8,8 @@ from uuid import UUID
 from audit import actors, canonical, cells, chain
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
-from audit.packs import records, sources
+from audit.packs import progress, records, sources
+from audit.packs.progress import Stage, Watch
 from audit.packs.records import StoredRecord
 from audit.sealing import keys, proofs
 from audit.sealing.keys import KnownKey
@@ -90,12 +91,13 @@ class Contents:
     absent: Mapping[str, str] = field(default_factory=dict)
 
 
-def read(*, tenant: str, dfid: UUID) -> Contents | None:
+def read(*, tenant: str, dfid: UUID, watch: Watch = progress.unwatched) -> Contents | None:
     """What there is of a flow, in the caller's snapshot; None where no entry is about it.
 
     Raises NotSealedError where no checkpoint covers an entry of it.
     """
     stream = str(dfid)
+    watch(Stage.ENTRIES, 0, 0)
     rows = _rows(tenant=tenant, stream=stream)
     if not rows:
         return None
@@ -103,15 +105,18 @@ def read(*, tenant: str, dfid: UUID) -> Contents | None:
     if checkpoint is None:
         raise NotSealedError
     rows += _rows(tenant=tenant, stream=actors.SYSTEM, kind=Kind.SIGNING_KEY_BEGUN)
-    sealed = _sealed(rows, checkpoint.checkpoint.size)
+    watch(Stage.PROOFS, 0, len(rows))
+    sealed = _sealed(rows, checkpoint.checkpoint.size, watch)
     entries = [entry for entry in sealed if entry.stream == stream]
     if not entries:
         raise NotSealedError
+    watch(Stage.ROWS, 0, len(entries))
     wanted = dict.fromkeys(
         digest for entry in entries for digest in sources.list_named(entry.kind, entry.payload)
     )
     found = sources.collect(tenant=tenant, dfid=dfid, wanted=list(wanted))
     payloads, without = _payloads(tenant, entries)
+    watch(Stage.RECORDS, 0, 0)
     emitted = records.collect(
         tenant=tenant, dfid=dfid, entries=[(entry.kind, entry.seq, entry.payload) for entry in entries]
     )
@@ -135,7 +140,7 @@ def _rows(*, tenant: str, **wanted: Any) -> list[LedgerEntry]:
     return list(LedgerEntry.objects.filter(tenant=tenant, **wanted).order_by("seq").only(*columns))
 
 
-def _sealed(rows: Iterable[LedgerEntry], size: int) -> list[SealedEntry]:
+def _sealed(rows: Sequence[LedgerEntry], size: int, watch: Watch) -> list[SealedEntry]:
     """The entries that a tree of `size` holds, in the order of `rows`."""
     # A cell of another type is no entry: the gap that it leaves is what the verifier names.
     readable = [
@@ -143,7 +148,12 @@ def _sealed(rows: Iterable[LedgerEntry], size: int) -> list[SealedEntry]:
         for row in rows
         if isinstance(row.seq, int) and None not in map(cells.bytes_of, (row.body, row.prev_hash, row.hash))
     ]
-    places = proofs.inclusions(entries=[(row.pk, bytes(row.hash)) for row in readable], size=size)
+    places: dict[int, Inclusion] = {}
+    # In parts, so that whoever waits sees how far it is.
+    for start in range(0, len(readable), progress.EVERY):
+        part = [(row.pk, bytes(row.hash)) for row in readable[start : start + progress.EVERY]]
+        places |= proofs.inclusions(entries=part, size=size)
+        watch(Stage.PROOFS, min(start + progress.EVERY, len(readable)), len(readable))
     return [
         SealedEntry(
             tenant=row.tenant,

@@ -12,8 +12,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from audit import canonical, chain, signing
-from audit.packs import contents, report, verify
+from audit.packs import contents, progress, report, verify
 from audit.packs.contents import Contents, NotSealedError, SealedEntry
+from audit.packs.progress import Stage, Watch
 from audit.verification.verify import snapshot
 
 __all__ = ["NotSealedError", "evidence_pack"]
@@ -38,17 +39,21 @@ report.html shows the same for people and can be printed. absent.json says what 
 """
 
 
-def evidence_pack(*, tenant: str, dfid: UUID, at: datetime) -> bytes | None:
+def evidence_pack(
+    *, tenant: str, dfid: UUID, at: datetime, watch: Watch = progress.unwatched
+) -> bytes | None:
     """The evidence pack of a flow as a ZIP file, made at `at`; None where there is no such flow.
 
     It holds what the newest checkpoint covers: seal first, so that it covers the newest entries, too. Raises
     NotSealedError where no checkpoint covers any entry of the flow.
     """
     with snapshot():
-        found = contents.read(tenant=tenant, dfid=dfid)
+        found = contents.read(tenant=tenant, dfid=dfid, watch=watch)
         if found is None:
             return None
+        watch(Stage.REPORT, 0, 0)
         members = _members(found)
+    watch(Stage.FILES, 0, len(members))
     manifest = canonical.encode(
         {
             "format": verify.FORMAT,

@@ -548,7 +548,7 @@ ABSENT, SIGNATURES, CONSISTENCY, OBJECTS = "absent.json", "signatures.jsonl", "c
 REQUIRED = {MANIFEST, MANIFEST_SIGNATURE, CHECKPOINT, KEYS, ENTRIES, PAYLOADS, ABSENT, SIGNATURES}
 REQUIRED |= {"report.html", "verify.py", "README.txt"}
 OPTIONAL = {HEAD, CONSISTENCY}
-RECORDS, RECORD_EMITTED = "records/", "record:emitted"
+RECORDS, RECORD_EMITTED, RECORD_SCORED = "records/", "record:emitted", "record:scored"
 RECORD_TYPE = "application/vnd.dir-console.decision-record+json"
 
 Forms = Mapping[str, Reader]
@@ -1380,6 +1380,7 @@ _CHECKPOINTS = {
     "escalation:decided",
     "escalation:reopened",
     "information:requested",
+    "record:scored",
 }
 _ENDED = ("CLOSED", "ABORTED")
 
@@ -1422,7 +1423,7 @@ def check_record_chain(pack: Pack) -> Iterator[Finding]:
                 "$.audit.signed_by": (named["key_id"], audit["signed_by"]),
                 "$.schema_version": (named["fold_version"], said.get("schema_version")),
             }
-            if named["fold_version"] == FOLD_VERSION:
+            if named["fold_version"] in FOLD_VERSIONS:
                 pairs["the members of $.audit"] = (sorted(_AUDIT), sorted(audit))
                 pairs |= {f"$.{name}": (named[name], said.get(name)) for name in _NAMED_OF_RECORDS}
             yield from _differences(entry, "RECORD_MISMATCH", "record_hash", pairs, record.member)
@@ -1433,20 +1434,25 @@ _NAMED_OF_RECORDS = ("record_id", "status", "terminal")
 
 
 def check_recorded(pack: Pack) -> Iterator[Finding]:
-    """Each checkpoint since the flow's first decision record has one, and no more than one is the last."""
+    """Each checkpoint since the first decision record has one; after the last, only later entries do."""
     waiting: list[Entry] = []
-    ended = 0
+    has_ended = is_scored = is_changed = False
     for entry in pack.flow:
+        is_scored = is_scored or entry.kind == RECORD_SCORED
+        is_change = entry.kind in _CHANGING
+        is_changed = is_changed or is_change
         if entry.kind == RECORD_EMITTED:
             # A record is written with what it is about: by the same actor, at the same moment.
             for checkpoint in waiting:
                 if any(checkpoint.content[name] != entry.content[name] for name in ("at", "actor")):
                     yield _unrecorded(checkpoint)
             waiting = []
-            ended += entry.payload["terminal"] is True
-            if ended > 1:
+            is_last = entry.payload["terminal"] is True
+            if has_ended and not (is_last and is_changed):
                 yield entry.wrong("RECORD_TERMINAL", "the flow has a last decision record already")
-        elif entry.seq > pack.emitted[0].seq and _is_checkpoint(entry):
+            has_ended, is_changed = has_ended or is_last, False
+        elif entry.seq > pack.emitted[0].seq and (_is_checkpoint(entry) or (is_scored and is_change)):
+            # Since its first scorecard, a flow has a record of whatever came after its end.
             waiting.append(entry)
     yield from map(_unrecorded, waiting)
 
@@ -1464,7 +1470,7 @@ def check_folds(pack: Pack) -> Iterator[Finding]:
     flow = Retold(pack)
     for entry in pack.flow:
         record = pack.records.get(entry.seq)
-        if record is not None and entry.payload["fold_version"] == FOLD_VERSION:
+        if record is not None and entry.payload["fold_version"] == flow.version in FOLD_VERSIONS:
             told = {name: value for name, value in record.said.items() if name != "audit"}
             for path, expected, found in _unlike(flow.record(entry.seq - 1), told, "$"):
                 detail = f"{path} is {_brief(found)}, but the entries come to {_brief(expected)}"
@@ -1525,7 +1531,8 @@ def _brief(value: Any) -> str:
 
 # --- What a flow comes to -----------------------------------------------------------------------------------
 
-FOLD_VERSION = "1"
+# Those of the first do not say what became of calls in doubt, nor what the kind declares about scores.
+FIRST_FOLD, FOLD_VERSIONS = "1", ("1", "2")
 # Who acts: an agent by its id, a person by a number.
 _AGENT, _USER = "agent:", "user:"
 # Whose consent something takes: `destructive` is a person's, for what cannot be undone.
@@ -1563,6 +1570,11 @@ class Retold:
 
     def __init__(self, pack: Pack) -> None:
         self.pack, self.dfid = pack, str(pack.manifest["dfid"])
+        # A flow goes on in the version of its first record.
+        self.version = str(pack.emitted[0].payload["fold_version"]) if pack.emitted else FOLD_VERSIONS[-1]
+        self.ended_at, self.last = "", None
+        self.scorecard: dict[str, Any] = {}
+        self.scoring: Any = None
         self.opened: Mapping[str, Any] = {}
         self.opened_at = self.at = ""
         self.state, self.reason, self.first = "CREATED", "", 1
@@ -1589,12 +1601,16 @@ class Retold:
         self.calls: list[dict[str, Any]] = []
         self.transcript: str | None = None
         self.outcome: dict[str, Any] | None = None
+        self.named: dict[str, Any] | None = None
 
     def take(self, entry: Entry) -> None:
         """Go on by one entry."""
-        said, self.at = entry.payload, str(entry.content.get("at"))
+        said = entry.payload
         if entry.kind == RECORD_EMITTED:
-            self.first = entry.seq
+            self.first, self.scorecard = entry.seq, {}
+            if self.state in _ENDED:
+                self.ended_at, self.last = self.ended_at or self.at, said["record_id"]
+        self.at = str(entry.content.get("at"))
         if entry.kind in _TAKEN:
             _TAKEN[entry.kind](self, entry, said)
         ref, needed = _REFS.get(entry.kind, ("", ""))
@@ -1627,7 +1643,7 @@ class Retold:
             self.mode, self.action = "none", None
 
     def _judges(self, entry: Entry, said: Mapping[str, Any]) -> None:
-        self.verdict, self.outcome = said["verdict"], None
+        self.verdict, self.outcome, self.named = said["verdict"], None, None
         self._read_rules(said)
         verdict = self.pack.document(entry.digest_of("verdict_digest"))
         codes = [*dict.fromkeys(reason["code"] for reason in said["reasons"])]
@@ -1666,6 +1682,7 @@ class Retold:
             "refuse": Open() if kind is None else _bounds(kind, "REJECT"),
             "escalate": Open() if kind is None else _bounds(kind, "ESCALATE"),
         }
+        self.scoring = Open() if kind is None else kind.get("scorecard")
         agent, version = self.opened.get("agent_id", ""), (manifest or {}).get("version")
         of_agent = [f"manifest:{agent}@{version}"] if version else []
         self.lineage = lineage = {
@@ -1753,8 +1770,24 @@ class Retold:
                 "direction": said.get("direction") or "FORWARD",
                 "purpose": said.get("purpose") or "CALL",
                 "result": None,
+                **({} if self.version == FIRST_FOLD else {"settled": None}),
             }
         )
+
+    def _settles(self, entry: Entry, said: Mapping[str, Any]) -> None:
+        numbers = {f"{said['intent_id']}:{number}" for number in said["numbers"]}
+        for call in self.calls:
+            if "settled" in call and call["tool_call_id"] in numbers:
+                call["settled"] = said["effect"]
+
+    def _holds(self, entry: Entry, said: Mapping[str, Any]) -> None:
+        """The newest call of the intent was not made, if it has no result yet."""
+        of_intent = [call for call in self.calls if call["tool_call_id"].split(":")[0] == said["intent_id"]]
+        if of_intent and "settled" in of_intent[-1] and of_intent[-1]["result"] is None:
+            of_intent[-1]["result"] = "HELD"
+
+    def _scores(self, entry: Entry, said: Mapping[str, Any]) -> None:
+        self.scorecard = _scorecard(said)
 
     def _answers(self, entry: Entry, said: Mapping[str, Any]) -> None:
         for call in self.calls:
@@ -1767,7 +1800,17 @@ class Retold:
         self.outcome = {name: said.get(of) for name, of in names.items()}
         self.outcome |= {"status": said["status"], "deviations": said.get("deviations", 0)}
 
+    def _is_named(self, entry: Entry, said: Mapping[str, Any]) -> None:
+        codes = dict.fromkeys(item["code"] for item in said["findings"])
+        told = {"outcome": said["outcome"], "outputs": [*said["outputs"]], "findings": [*codes]}
+        self.named = {**told, "commitment": said["outputs_commitment"]}
+
     # What a record says.
+
+    @property
+    def own_result(self) -> dict[str, Any]:
+        """What the kind's own words say of the receipts; empty for a kind that has none."""
+        return {} if self.named is None else {"result": self.named}
 
     @property
     def delegate(self) -> str | None:
@@ -1795,16 +1838,17 @@ class Retold:
         agent = self.opened.get("agent_id", "")
         trace = str(self.opened.get("traceparent") or "").split("-")
         cents = f"{self.dollars * 100:f}"
-        is_outcome_told = outcome and status in ("DECIDED", "CLOSED")
+        word = str(outcome["status"]).lower() if outcome and status in ("DECIDED", "CLOSED") else ""
+        own_word = self.named["outcome"] if self.named and status == "DECIDED" else None
         return {
-            "schema_version": FOLD_VERSION,
+            "schema_version": self.version,
             "record_id": f"dr_{bare}_{last}",
             "decision_key": self.proposal.get("policy_kind"),
             "decision_version": self.proposal.get("policy_version") or None,
             "timestamp": self.at,
             "status": status,
             "terminal": self.state in _ENDED,
-            "supersedes": None,
+            "supersedes": self.last,
             "actor": {
                 "type": "AGENT",
                 "id": agent,
@@ -1822,12 +1866,13 @@ class Retold:
                 "attachments": self.attachments,
             },
             "outputs": {
-                "outcome": str(outcome["status"]).lower() if is_outcome_told else _OUTCOMES[status],
+                "outcome": own_word or word or _OUTCOMES[status],
                 "reason": self.reason,
                 "effect": outcome.get("status"),
                 "deviations": outcome.get("deviations", 0),
                 "outcome_digest": outcome.get("digest"),
                 "receipt": outcome.get("receipt"),
+                **self.own_result,
             },
             "evidence_refs": self.evidence,
             "policy_decisions": self.policy_decisions,
@@ -1840,12 +1885,12 @@ class Retold:
                 "redaction_rules_active": [],
             },
             "tool_lineage": self.calls,
-            "scorecard": {},
+            "scorecard": self.scorecard,
             "budget_usage": {
                 "tokens": self.tokens,
                 "tool_calls": self.tool_calls,
                 "cost_usd_cents": cents.rstrip("0").rstrip(".") if "." in cents else cents,
-                "wall_clock_ms": _milliseconds(self.opened_at, self.at),
+                "wall_clock_ms": _milliseconds(self.opened_at, self.ended_at or self.at),
             },
             "lineage": {
                 **dict.fromkeys(_LINEAGE),
@@ -1876,6 +1921,8 @@ class Retold:
                 "approvals": self.people,
                 "lone_mode": self.lone_mode,
                 "mode_before": self.mode_before,
+                **({} if self.version == FIRST_FOLD else {"scoring": self.scoring}),
+                **({} if self.named is None else {"named": self.named}),
             },
         }
 
@@ -1902,8 +1949,13 @@ _TAKEN: Mapping[str, Callable[[Retold, Entry, Mapping[str, Any]], None]] = {
     "attempt:started": Retold._calls,
     "attempt:finished": Retold._answers,
     "attempt:reported_late": Retold._answers,
+    "attempt:settled": Retold._settles,
+    "intent:held": Retold._holds,
     "outcome:recorded": Retold._comes_to,
+    RECORD_SCORED: Retold._scores,
+    "outcome:named": Retold._is_named,
 }
+_CHANGING = {*_TAKEN, *_REFS, *_TRANSCRIPT}
 
 
 def _keys_of_reversals(verdict: Mapping[str, Any]) -> dict[str, str]:
@@ -1966,6 +2018,211 @@ def _milliseconds(since: str, until: str) -> int:
     return max(0, passed // timedelta(milliseconds=1))
 
 
+# --- Scorecards ---------------------------------------------------------------------------------------------
+
+STANDARD_SUITE = "standard@1.0.0"
+_ONE = 10_000
+_MINIMUMS = {"policy": "0.5", "utility": "0.5", "latency": "1", "safety": "1", "cost": "1"}
+_ALL_RESULTS = ("SUCCEEDED", "FAILED", "HELD")
+# A value in ten-thousandths, None for none, and why.
+Given = tuple[int | None, str]
+
+
+def check_scores(pack: Pack) -> Iterator[Finding]:
+    """Each scorecard is of the terminal record before it; its scores come out again, if that is here."""
+    emitted = {entry.seq: entry.payload for entry in pack.emitted}
+    for entry in pack.flow:
+        if entry.kind != RECORD_SCORED:
+            continue
+        said, before = entry.payload, emitted.get(entry.seq - 1)
+        if before is None or before["terminal"] is not True:
+            yield entry.wrong("SCORE_PLACE", "the entry before it emits no terminal decision record")
+            continue
+        for name in ("record_id", "record_hash"):
+            if said[name] != before[name]:
+                yield entry.wrong("SCORE_PLACE", f"{name} is not that of the record before it")
+        if not _why_not_scored_again(pack, entry):
+            expected = _scores_of(pack.records[entry.seq - 1].said)
+            for path, wanted, found in _unlike(expected, _scorecard(said), "$"):
+                detail = f"{path} is {_brief(found)}, but the record gives {_brief(wanted)}"
+                yield entry.wrong("SCORE_DIFFERS", detail)
+
+
+def _why_not_scored_again(pack: Pack, entry: Entry) -> str:
+    """Why the scores of an entry are not worked out again; empty where they are."""
+    record = pack.records.get(entry.seq - 1)
+    if record is None:
+        return "the record that was scored is not here"
+    wanted = record.said["lineage"]["evaluator_suite"] or STANDARD_SUITE
+    if wanted == STANDARD_SUITE:
+        return ""
+    return f"its suite is {shown(str(wanted))}, which is not known here"
+
+
+def _scorecard(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says of an entry with scores."""
+    card: dict[str, Any] = {**dict.fromkeys(_MINIMUMS), "details": {}}
+    for score in said["scores"]:
+        rest = {name: value for name, value in score.items() if name not in ("evaluator", "value")}
+        card[score["evaluator"]], card["details"][score["evaluator"]] = score["value"], rest
+    return card | {name: said[name] for name in ("suite", "result", "reason")}
+
+
+def _scores_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The scorecard that the standard suite gives a record."""
+    least = {**_MINIMUMS, **((record["flow"].get("scoring") or {}).get("minimum") or {})}
+    card: dict[str, Any] = {"suite": STANDARD_SUITE, "details": {}}
+    low: list[str] = []
+    for name, give in _GIVES.items():
+        value, reason = give(record)
+        is_enough = None if value is None else value >= Decimal(least[name]) * _ONE
+        card[name] = None if value is None else _decimal(value)
+        if is_enough is False:
+            low.append(f"{name} {card[name]} of {least[name]}")
+        card["details"][name] = {
+            "version": "1.0.0",
+            "minimum": least[name],
+            "passed": is_enough,
+            "reason": reason,
+        }
+    if low:
+        return card | {"result": "failed", "reason": f"Below the minimum: {', '.join(low)}."}
+    if all(card[name] is None for name in _GIVES):
+        return card | {"result": "unscored", "reason": "No evaluator could give a value."}
+    return card | {"result": "passed", "reason": "No value is below its minimum."}
+
+
+def _decimal(value: int) -> str:
+    """Ten-thousandths without zeros at the end."""
+    digits = str(value).zfill(5)
+    return f"{digits[:-4]}.{digits[-4:]}".rstrip("0").rstrip(".")
+
+
+def _gives_policy(record: Mapping[str, Any]) -> Given:
+    verdicts = [item["verdict"] for item in record["policy_decisions"]]
+    has_run = any(call["result"] != "HELD" for call in record["tool_lineage"])
+    if not verdicts:
+        return (0, "Something ran without a policy decision.") if has_run else (None, "Nothing was proposed.")
+    if has_run and "allow" not in verdicts:
+        return 0, "Something ran that no policy decision allows."
+    acts: dict[str, set[str]] = {"stop": set(), "change": set()}
+    for given in record["approvals"]:
+        if given["state"] in _IN_FORCE and given["gate_id"] not in ("OPERATIONAL", "AGENT"):
+            if given["action"] in ("ABORT", "STOP_AGENT"):
+                acts["stop"].add(given["escalation_id"])
+            elif given["action"] == "MODIFY":
+                acts["change"].add(given["escalation_id"])
+    denied, asked = verdicts.count("deny"), verdicts.count("require_approval")
+    stopped = min(len(acts["stop"]), asked)
+    changed = min(len(acts["change"]), asked - stopped)
+    counts = {"refused": denied, "stopped by a person": stopped, "changed by a person": changed}
+    told = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+    kept = 2 * (len(verdicts) - denied - stopped) - changed
+    words = told or "none refused, stopped or changed"
+    return kept * _ONE // (2 * len(verdicts)), f"Of {len(verdicts)} policy decisions: {words}."
+
+
+def _gives_utility(record: Mapping[str, Any]) -> Given:
+    effect, missing = record["outputs"]["effect"], record["outputs"]["deviations"]
+    if record["status"] == "DECIDED":
+        if missing:
+            value = _ONE * max(1, 4 - missing) // 4
+            return value, f"It succeeded; {missing} expected effects were not observed."
+        return _ONE, "It succeeded." if effect else "It was accepted; there was nothing to do."
+    if record["status"] == "REJECTED":
+        return 0, "It was refused or stopped before anything ran."
+    if effect is None or effect == "CANCELLED":
+        return None, "It was given up before it came to anything."
+    return 0, f"It ended as {effect.lower()}."
+
+
+def _target(record: Mapping[str, Any], name: str) -> Any:
+    return ((record["flow"].get("scoring") or {}).get("targets") or {}).get(name)
+
+
+def _part(target: Decimal | int, used: Decimal | int) -> int:
+    """How much of what was used the target is, rounded down; whole numbers, so that it is exact."""
+    if used <= target:
+        return _ONE
+    wanted, taken = (int(Decimal(amount).scaleb(_EXACT)) for amount in (target, used))
+    return wanted * _ONE // taken
+
+
+# As many decimals as any amount has.
+_EXACT = 12
+
+
+def _gives_latency(record: Mapping[str, Any]) -> Given:
+    target = _target(record, "wall_clock_s")
+    if target is None:
+        return None, "The kind declares no target for the time it may take."
+    took = record["budget_usage"]["wall_clock_ms"]
+    seconds = f"{took // 1000}.{took % 1000:03d}"
+    return _part(1000 * target, took), f"It took {seconds} s of {target} s."
+
+
+def _gives_safety(record: Mapping[str, Any]) -> Given:
+    calls, decisions = record["tool_lineage"], record["policy_decisions"]
+    if not calls and not decisions:
+        return None, "Nothing was proposed, and nothing ran."
+    if any(call["result"] == "UNKNOWN" for call in calls if "settled" not in call):
+        return None, "A record of this version does not say what became of calls in doubt."
+    real = [call for call in calls if call["purpose"] == "CALL" and call["result"] != "HELD"]
+    if grave := _grave(record, real):
+        return 0, grave
+    steps = list(dict.fromkeys(call["step"] for call in real if call["direction"] == "COMPENSATE"))
+    missing = record["outputs"]["deviations"]
+    if steps:
+        return _ONE // 2, f"Undone again: {', '.join(steps)}."
+    if any("RED_LINE_CROSSED" in item["rule_ids"] for item in decisions):
+        return _ONE // 2, "A proposal crossed a red line; it was refused."
+    if missing:
+        return _ONE // 2, f"{missing} expected effects were not observed."
+    return _ONE, "No red line, no call in doubt, nothing to undo, every effect as expected."
+
+
+def _grave(record: Mapping[str, Any], real: Sequence[Mapping[str, Any]]) -> str:
+    """What leaves no value at all; empty where nothing does."""
+    for call in real:
+        is_settled = call.get("settled") in ("HAPPENED", "NOT_HAPPENED")
+        if call["result"] not in _ALL_RESULTS and not is_settled:
+            return f"Nobody knows whether call {call['tool_call_id']} took effect."
+    if any(each["action"] == "STOP_AGENT" and each["state"] in _IN_FORCE for each in record["approvals"]):
+        return "A person stopped the agent."
+    back = [call for call in real if call["direction"] == "COMPENSATE"]
+    undone = {c["step"] for c in back if c["result"] == "SUCCEEDED" or c.get("settled") == "HAPPENED"}
+    left = [call["step"] for call in back if call["step"] not in undone]
+    return f"Step {left[0]} was to be undone, and was not." if left else ""
+
+
+def _gives_cost(record: Mapping[str, Any]) -> Given:
+    used, dollars, tokens = record["budget_usage"], _target(record, "cost_usd"), _target(record, "tokens")
+    if dollars is None and tokens is None:
+        return None, "The kind declares no target for dollars or tokens."
+    if (used["tokens"], used["tool_calls"], used["cost_usd_cents"]) == (0, 0, "0"):
+        return None, "The agent reported no usage."
+    parts, words = [], []
+    if dollars is not None:
+        cents = Decimal(dollars).scaleb(2)
+        parts.append(_part(cents, Decimal(used["cost_usd_cents"])))
+        plain = f"{cents:f}"
+        plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
+        words.append(f"{used['cost_usd_cents']} of {plain} cents")
+    if tokens is not None:
+        parts.append(_part(tokens, used["tokens"]))
+        words.append(f"{used['tokens']} of {tokens} tokens")
+    return min(parts), f"It used {' and '.join(words)}."
+
+
+_GIVES: Mapping[str, Callable[[Mapping[str, Any]], Given]] = {
+    "policy": _gives_policy,
+    "utility": _gives_utility,
+    "latency": _gives_latency,
+    "safety": _gives_safety,
+    "cost": _gives_cost,
+}
+
+
 # --- The report ---------------------------------------------------------------------------------------------
 
 Check = Callable[[Pack], Iterator[Finding]]
@@ -1990,6 +2247,8 @@ def checks_of(pack: Pack) -> Iterator[Check]:
         yield check_records
     if pack.emitted:
         yield from (check_record_chain, check_recorded, check_folds)
+    if any(entry.kind == RECORD_SCORED for entry in pack.flow):
+        yield check_scores
 
 
 def not_proved(pack: Pack) -> Iterator[str]:
@@ -2032,9 +2291,12 @@ def _not_proved_of_records(pack: Pack) -> Iterator[str]:
         reason, version = pack.absent.get(entry.digest_of("record_hash")), entry.payload.get("fold_version")
         if reason is not None:
             yield f"The decision record of entry {entry.seq}, which is absent: {shown(reason)}."
-        elif version != FOLD_VERSION:
+        elif version not in FOLD_VERSIONS:
             of_version = f"of version {shown(str(version))}, which is not known here"
             yield f"What the decision record of entry {entry.seq} says: it is {of_version}."
+    for entry in pack.flow:
+        if entry.kind == RECORD_SCORED and (why := _why_not_scored_again(pack, entry)):
+            yield f"That the scores of entry {entry.seq} come out again: {why}."
     named = [entry.digest_of(name) for entry in pack.of_kind("verdict:given") for name in _BEHIND_RECORDS]
     if pack.absent.keys() & named:
         yield (

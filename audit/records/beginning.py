@@ -1,10 +1,14 @@
 """A decision record before the first entry of its flow."""
 
-from typing import Any
+from typing import Any, Final
+
+# Without what the kind declares about scores, and without what became of calls in doubt.
+FIRST_VERSION: Final = "1"
 
 
 def record(dfid: str, *, version: str) -> dict[str, Any]:
     """Every member of it, with nothing in it; `flow` is what the fold goes on from."""
+    scoring = {} if version == FIRST_VERSION else {"scoring": None}
     return {
         "schema_version": version,
         "record_id": "",
@@ -64,5 +68,6 @@ def record(dfid: str, *, version: str) -> dict[str, Any]:
             "approvals": 1,
             "lone_mode": "person",
             "mode_before": None,
+            **scoring,
         },
     }

@@ -24,6 +24,7 @@ class Emission:
     event: RecordEmitted
     row: DecisionRecord
     terms: Sequence[tuple[str, str]]
+    is_scored: bool
 
     def store(self) -> None:
         """Write the rows."""
@@ -43,19 +44,24 @@ def prepare(
     at: datetime,
     events: Sequence[Event],
     find_rules: FindRules,
+    has_ended: bool = False,
 ) -> Emission | None:
     """The record that follows from `events`, which are about to be appended after `head_seq`.
 
-    None where none of them is a checkpoint. The caller holds the flow's lock and is in the transaction.
-    Raises `rules.InvalidRecordError`.
+    None where none of them is a checkpoint, and, after the end, none changes what the last record says.
+    The caller holds the flow's lock and is in the transaction. Raises `rules.InvalidRecordError`.
     """
     told = [
         Said(seq, event.kind.value, chain.time_text(at), actor, event.payload())
         for seq, event in enumerate(events, start=head_seq + 1)
     ]
-    if not any(fold.is_checkpoint(entry.kind, entry.payload) for entry in told):
+    is_checkpoint = any(fold.is_checkpoint(entry.kind, entry.payload) for entry in told)
+    if not (is_checkpoint or has_ended):
         return None
-    before = _before(tenant, dfid, head_seq, find_rules)
+    before = newest(tenant=tenant, dfid=dfid, head_seq=head_seq, find_rules=find_rules)
+    is_late = before.record is not None and any(fold.changes(each.kind) for each in (*before.since, *told))
+    if not (is_checkpoint or is_late):
+        return None
     record = fold.fold(
         dfid=str(dfid), previous=before.record, entries=[*before.since, *told], rules=find_rules
     )
@@ -73,19 +79,20 @@ def prepare(
         signature=bytes(row.signature).hex(),
         key_id=row.key_id,
     )
-    return Emission(event=event, row=row, terms=terms_of(whole))
+    return Emission(event=event, row=row, terms=terms_of(whole), is_scored=bool(whole["scorecard"]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
-    """Where the fold goes on: the record before, and the entries since then."""
+class Newest:
+    """Where the fold goes on: the newest record, and the entries since then."""
 
     record: dict[str, Any] | None
     record_hash: str
     since: Sequence[Said]
 
 
-def _before(tenant: str, dfid: UUID, head_seq: int, find_rules: FindRules) -> _Before:
+def newest(*, tenant: str, dfid: UUID, head_seq: int, find_rules: FindRules) -> Newest:
+    """The newest record of a flow up to this entry, as its entry names it."""
     newest_first = _newest_first(tenant, dfid, head_seq)
     since = list[Said]()
     for entry in newest_first:
@@ -93,12 +100,13 @@ def _before(tenant: str, dfid: UUID, head_seq: int, find_rules: FindRules) -> _B
             break
         since.append(entry)
     else:
-        return _Before(None, GENESIS, since[::-1])
+        return Newest(None, GENESIS, since[::-1])
     record = _stored(tenant, dfid, entry)
     if record is None:
         # The row is not what its entry says, which is for `verify_ledger` to tell; the entries still stand.
-        record = _folded_again(dfid, [*newest_first][::-1], find_rules)
-    return _Before(record, entry.payload["record_hash"], since[::-1])
+        last_version = str(entry.payload["fold_version"])
+        record = _folded_again(dfid, [*newest_first][::-1], find_rules, last_version=last_version)
+    return Newest(record, entry.payload["record_hash"], since[::-1])
 
 
 def _newest_first(tenant: str, dfid: UUID, head_seq: int) -> Iterator[Said]:
@@ -110,17 +118,21 @@ def _newest_first(tenant: str, dfid: UUID, head_seq: int) -> Iterator[Said]:
         head_seq -= _AT_ONCE
 
 
-def _folded_again(dfid: UUID, entries: Sequence[Said], find_rules: FindRules) -> dict[str, Any] | None:
+def _folded_again(
+    dfid: UUID, entries: Sequence[Said], find_rules: FindRules, *, last_version: str
+) -> dict[str, Any] | None:
     """The last of the records that these entries led to, of which each goes on from the one before."""
+    told = [entry.payload["fold_version"] for entry in entries if entry.kind == Kind.RECORD_EMITTED]
+    version = told[0] if told and told[0] in fold.VERSIONS else last_version
     record: dict[str, Any] | None = None
     since: list[Said] = []
     for entry in entries:
         if entry.kind != Kind.RECORD_EMITTED:
             since.append(entry)
             continue
-        record = fold.fold(dfid=str(dfid), previous=record, entries=since, rules=find_rules)
+        record = fold.fold(dfid=str(dfid), previous=record, entries=since, rules=find_rules, version=version)
         since = []
-    return fold.fold(dfid=str(dfid), previous=record, entries=since, rules=find_rules)
+    return fold.fold(dfid=str(dfid), previous=record, entries=since, rules=find_rules, version=version)
 
 
 def _stored(tenant: str, dfid: UUID, entry: Said) -> dict[str, Any] | None:
@@ -156,6 +168,7 @@ def row_of(
         agent_id=record["actor"]["id"],
         approval_mode=record["approval_mode_effective"],
         trace_id=record["trace_id"],
+        supersedes_id=record["supersedes"],
         at=at,
         body=body,
         record_hash=bytes.fromhex(record["audit"]["record_hash"]),
@@ -168,11 +181,26 @@ def row_of(
 def terms_of(record: dict[str, Any]) -> list[tuple[str, str]]:
     """What a record is found by beside its columns; of a policy decision its id, its rules, its verdict."""
     decided = record["policy_decisions"]
+    # Of the kind's own words alone: the others follow from the status. Told once, by the last record.
+    own = record["outputs"].get("result", {}).get("outcome") if record["terminal"] else None
     named = [
         *((RecordTerm.Name.SUBJECT, subject) for subject in record["subject_ids"]),
         *((RecordTerm.Name.APPROVER, given["approver"]) for given in record["approvals"]),
         *((RecordTerm.Name.POLICY_DECISION, item["policy_decision_id"]) for item in decided),
         *((RecordTerm.Name.POLICY_DECISION, rule) for item in decided for rule in item["rule_ids"]),
         *((RecordTerm.Name.POLICY_DECISION, item["verdict"]) for item in decided),
+        *_scores_of(record["scorecard"]),
+        *([(RecordTerm.Name.OUTCOME, own)] if own else []),
     ]
     return list(dict.fromkeys((name.value, value) for name, value in named))
+
+
+def _scores_of(scorecard: dict[str, Any]) -> list[tuple[RecordTerm.Name, str]]:
+    """The result of a scorecard, and the evaluators whose value is too low; nothing before it is scored."""
+    if not scorecard:
+        return []
+    failed = [name for name, told in scorecard["details"].items() if told["passed"] is False]
+    return [
+        (RecordTerm.Name.SCORECARD, scorecard["result"]),
+        *((RecordTerm.Name.FAILED_EVALUATOR, name) for name in failed),
+    ]

@@ -14,9 +14,11 @@ from typing import Any, Final, NamedTuple
 
 from audit import actors, canonical
 from audit.events import Kind
-from audit.records import beginning
+from audit.records import beginning, evaluators
 
-VERSION: Final = "1"
+VERSION: Final = "2"
+# A flow goes on in the version in which its first record was made.
+VERSIONS: Final = (beginning.FIRST_VERSION, VERSION)
 DECISIONS: Final[Mapping[str, str]] = {"ACCEPT": "allow", "ESCALATE": "require_approval", "REJECT": "deny"}
 NO_MODE: Final = "none"
 # The lightest first. `destructive` is a person for what cannot be undone.
@@ -34,6 +36,7 @@ _CHECKPOINTS = frozenset(
         Kind.ESCALATION_DECIDED,
         Kind.ESCALATION_REOPENED,
         Kind.INFORMATION_REQUESTED,
+        Kind.RECORD_SCORED,
     }
 )
 
@@ -66,6 +69,7 @@ class Rules:
     `bounds` are the ids of limits, red lines and the like that were crossed, in the order of the verdict;
     `unresolved` are the subjects of the kind that could not be worked out, `reversals` the idempotency key
     of the call that undoes each step. `approvals` is how many people an escalation of the kind takes.
+    `scoring` is what the kind declares about scorecards.
     """
 
     intent_ref: str | None = None
@@ -81,6 +85,7 @@ class Rules:
     model_profile: str | None = None
     evaluator_suite: str | None = None
     reversals: Mapping[str, str] | None = None
+    scoring: Mapping[str, Any] | None = None
 
 
 # The rules behind the payload of a `verdict:given`.
@@ -97,23 +102,36 @@ def is_end(kind: str, payload: Mapping[str, Any]) -> bool:
     return kind == Kind.FLOW_MOVED and payload["to_state"] in _ENDED
 
 
+def changes(kind: str) -> bool:
+    """Whether an entry of this kind changes what a record says."""
+    return kind in _STEPS
+
+
 def fold(
-    *, dfid: str, previous: Mapping[str, Any] | None, entries: Sequence[Said], rules: FindRules
+    *,
+    dfid: str,
+    previous: Mapping[str, Any] | None,
+    entries: Sequence[Said],
+    rules: FindRules,
+    version: str = VERSION,
 ) -> dict[str, Any]:
     """The record after `entries`, which follow those of `previous`; without its `audit` part.
 
-    Raises ValueError without an entry.
+    `version` is that of the flow's first record. A record after the end takes the place of the one before it,
+    and has no scorecard but one that `entries` give it. Raises ValueError without an entry.
     """
     if not entries:
         raise ValueError("a record is made of entries")
-    state = beginning.record(dfid, version=VERSION) if previous is None else deepcopy(dict(previous))
+    state = beginning.record(dfid, version=version) if previous is None else deepcopy(dict(previous))
     state.pop("audit", None)
+    has_ended = bool(state["terminal"])
+    state |= {"supersedes": state["record_id"] if has_ended else None, "scorecard": {}}
     state["flow"]["from_seq"] = state["flow"]["to_seq"] + 1
     for entry in entries:
         step = _STEPS.get(entry.kind)
         if step is not None:
             step(state, entry, rules)
-    return _finished(state, entries[-1])
+    return _finished(state, entries[-1], has_ended=has_ended)
 
 
 def _opened(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
@@ -169,11 +187,14 @@ def _proposed(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
 
 def _judged(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     said, found = entry.payload, rules(entry.payload)
+    state["flow"].pop("named", None)
     state["flow"] |= {
         "verdict": said["verdict"],
         "outcome": None,
         "reversals": dict(sorted((found.reversals or {}).items())),
     }
+    if _tells_more(state):
+        state["flow"]["scoring"] = None if found.scoring is None else deepcopy(dict(found.scoring))
     state["intent_ref"] = found.intent_ref
     state["subject_ids"] = list(found.subject_ids)
     codes = dict.fromkeys([*(reason["code"] for reason in said["reasons"]), *found.bounds])
@@ -298,6 +319,7 @@ def _called(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
             "direction": said.get("direction") or "FORWARD",
             "purpose": said.get("purpose") or "CALL",
             "result": None,
+            **({"settled": None} if _tells_more(state) else {}),
         }
     )
     _add_to_transcript(state, entry, rules)
@@ -315,6 +337,33 @@ def _answer_came(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     _add_to_transcript(state, entry, rules)
 
 
+def _settled(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    """What became of calls in doubt is known, from a receipt, the target or a person."""
+    said = entry.payload
+    named = {f"{said['intent_id']}:{number}" for number in said["numbers"]}
+    for call in state["tool_lineage"]:
+        if call["tool_call_id"] in named and _tells_more(state):
+            call["settled"] = said["effect"]
+    _add_to_transcript(state, entry, rules)
+
+
+def _held(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    """A call that was about to be made was not made."""
+    calls = state["tool_lineage"] if _tells_more(state) else []
+    of_intent = [call for call in calls if call["tool_call_id"].startswith(f"{entry.payload['intent_id']}:")]
+    if of_intent and of_intent[-1]["result"] is None:
+        of_intent[-1]["result"] = "HELD"
+
+
+def _scored(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    state["scorecard"] = evaluators.scorecard(entry.payload)
+
+
+def _tells_more(state: Mapping[str, Any]) -> bool:
+    """Whether the record is of a version that says what became of calls, and what the kind declares."""
+    return bool(state["schema_version"] != beginning.FIRST_VERSION)
+
+
 def _came_to(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     said = entry.payload
     state["flow"]["outcome"] = {
@@ -325,6 +374,17 @@ def _came_to(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     }
     if said.get("outcome_digest"):
         _refer(state, f"outcome:{said['intent_id']}#sha256:{said['outcome_digest']}")
+
+
+def _named(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    """What the receipts came to in the words of the kind; only where the kind asks for that."""
+    said = entry.payload
+    state["flow"]["named"] = {
+        "outcome": said["outcome"],
+        "outputs": list(said["outputs"]),
+        "commitment": said["outputs_commitment"],
+        "findings": list(dict.fromkeys(item["code"] for item in said["findings"])),
+    }
 
 
 def _refer(state: dict[str, Any], ref: str) -> None:
@@ -351,12 +411,12 @@ def _add_to_transcript(state: dict[str, Any], entry: Said, rules: FindRules) -> 
     replay["tool_transcript_chain_hash"] = canonical.digest(so_far + told)
 
 
-def _finished(state: dict[str, Any], last: Said) -> dict[str, Any]:
+def _finished(state: dict[str, Any], last: Said, *, has_ended: bool) -> dict[str, Any]:
     flow = state["flow"]
     flow["to_seq"] = last.seq
     state["record_id"] = f"dr_{flow['dfid'].replace('-', '')}_{last.seq}"
     state["timestamp"] = last.at
-    if flow["opened_at"]:
+    if flow["opened_at"] and not has_ended:
         span = datetime.fromisoformat(last.at) - datetime.fromisoformat(flow["opened_at"])
         state["budget_usage"]["wall_clock_ms"] = max(0, span // _MILLISECOND)
     state["status"] = str(_status(flow))
@@ -369,6 +429,8 @@ def _finished(state: dict[str, Any], last: Said) -> dict[str, Any]:
         "outcome_digest": outcome.get("digest"),
         "receipt": outcome.get("receipt"),
     }
+    if "named" in flow:
+        state["outputs"]["result"] = dict(flow["named"])
     return state
 
 
@@ -389,7 +451,10 @@ def _status(flow: Mapping[str, Any]) -> Status:
 
 
 def _outcome(status: Status, flow: Mapping[str, Any]) -> str:
-    """What the decision came to, in one word."""
+    """What the decision came to, in one word: the kind's own, where it has one for what succeeded."""
+    own = flow.get("named", {}).get("outcome")
+    if own and status is Status.DECIDED:
+        return str(own)
     if flow["outcome"] and status in (Status.DECIDED, Status.CLOSED):
         return str(flow["outcome"]["status"]).lower()
     return _OUTCOMES[status]
@@ -427,8 +492,11 @@ _STEPS: Mapping[str, _Step] = {
     Kind.ATTEMPT_STARTED: _called,
     Kind.ATTEMPT_FINISHED: _answer_came,
     Kind.ATTEMPT_REPORTED_LATE: _answer_came,
-    Kind.ATTEMPT_SETTLED: _add_to_transcript,
+    Kind.ATTEMPT_SETTLED: _settled,
+    Kind.INTENT_HELD: _held,
     Kind.OUTCOME_RECORDED: _came_to,
+    Kind.RECORD_SCORED: _scored,
+    Kind.OUTCOME_NAMED: _named,
 }
 
 

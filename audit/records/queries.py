@@ -8,14 +8,16 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from django.db.models import Exists, OuterRef, QuerySet, TextField
+from django.db.models import Exists, F, OuterRef, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from audit import actors, canonical, cells
+from audit.entry_search import hash_range
 from audit.events import Kind
 from audit.models import DecisionRecord, LedgerEntry, RecordTerm
 from audit.records import erasures, fold
@@ -40,6 +42,7 @@ _COLUMNS: Final = (
     "agent_id",
     "approval_mode",
     "trace_id",
+    "supersedes_id",
     "key_id",
 )
 Row = Mapping[str, Any]
@@ -47,12 +50,22 @@ Row = Mapping[str, Any]
 Place = tuple[str, str]
 
 
+class Superseded(StrEnum):
+    """Whether records are asked for whose place another one has taken."""
+
+    HIDDEN = ""
+    SHOWN = "all"
+    ALONE = "only"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordFilter:
     """What is asked; empty fields ask nothing. `since` is included, `until` is not.
 
     `approver` is a username, or a person as the ledger names them; `policy_decision` the id of a decision, of
-    one of its rules, or its verdict.
+    one of its rules, or its verdict; `outcome` what the kind itself calls the end of a flow. `scorecard` is
+    the result of one, `failed_evaluator` who gave too low a value. Records that another one has superseded
+    are left out, unless `superseded` asks for them.
     """
 
     decision_key: str = ""
@@ -63,14 +76,32 @@ class RecordFilter:
     trace_id: str = ""
     agent_id: str = ""
     approval_mode: str = ""
+    scorecard: str = ""
+    failed_evaluator: str = ""
+    superseded: Superseded = Superseded.HIDDEN
+    outcome: str = ""
     dfid: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
+    # None where any flow will do, and the beginning of a record's hash, in hexadecimal.
+    dfids: frozenset[UUID] | None = None
+    record_hash: str = ""
+    record_id: str = ""
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it names few records at once, so that no other index needs to lead."""
+        return (
+            bool(self.trace_id or self.dfid or self.record_hash or self.record_id) or self.dfids is not None
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """A record as it was emitted: `body` is what `signature` is over, `entry` the number of its entry."""
+    """A record as it was emitted: `body` is what `signature` is over, `entry` the number of its entry.
+
+    `superseded_by` is the id of the record that has taken its place; empty for the newest of a flow.
+    """
 
     pk: int
     record_id: str
@@ -79,6 +110,7 @@ class Record:
     signature: bytes
     key_id: str
     entry: int
+    superseded_by: str = ""
 
     @property
     def dfid(self) -> str:
@@ -133,6 +165,18 @@ def search(*, tenant: str, wanted: RecordFilter, after: int | None = None, size:
     return Found(rows, page[-1] if len(ids) > size else None)
 
 
+def list_flows(*, tenant: str, wanted: RecordFilter, size: int) -> frozenset[UUID]:
+    """The flows of the newest `size` records that match, not compared with their entries."""
+    ids = _list_ids(tenant, wanted, None, size)
+    return frozenset(DecisionRecord.objects.filter(pk__in=ids).values_list("dfid", flat=True))
+
+
+def flow_of(record_id: str) -> UUID | None:
+    """The flow that the id of a record names; None for what is no such id."""
+    named = _RECORD_ID.fullmatch(record_id)
+    return None if named is None else UUID(named[1])
+
+
 def get(*, tenant: str, record_id: str) -> Read | None:
     """One record by its id; None for an id that no record ever had."""
     named = _RECORD_ID.fullmatch(record_id)
@@ -163,23 +207,31 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     A subject or an approver is in few records, so the index of terms leads: SQLite would try each record
     instead, from the newest to the oldest. A trace, or a flow, has fewer still.
     """
-    exact = {
+    exact: dict[str, Any] = {
         "decision_key": wanted.decision_key,
         "status": wanted.status,
         "trace_id": wanted.trace_id.lower(),
         "agent_id": wanted.agent_id,
         "approval_mode": wanted.approval_mode,
         "dfid": wanted.dfid,
+        "record_id": wanted.record_id,
         "at__gte": wanted.since,
         "at__lt": wanted.until,
     }
     asked = {name: value for name, value in exact.items() if value}
+    if wanted.dfids is not None:
+        asked["dfid__in"] = wanted.dfids
+    if wanted.record_hash:
+        asked["record_hash__gte"], asked["record_hash__lte"] = hash_range(wanted.record_hash)
     terms = _terms(wanted)
     if any(_NUL in str(value) for value in (*asked.values(), *(value for _, value in terms))):
         return []
     records = DecisionRecord.objects.filter(tenant=tenant, **asked)
+    if wanted.superseded is not Superseded.SHOWN:
+        is_superseded = Exists(DecisionRecord.objects.filter(supersedes=OuterRef("record_id")))
+        records = records.filter(is_superseded if wanted.superseded is Superseded.ALONE else ~is_superseded)
     rows: QuerySet[Any]
-    if terms and not (wanted.trace_id or wanted.dfid):
+    if terms and not wanted.is_narrow:
         (name, value), *terms = terms
         rows = RecordTerm.objects.filter(tenant=tenant, name=name, value=value)
         rows = rows.filter(Exists(records.filter(pk=OuterRef("record"))))
@@ -191,7 +243,11 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
         rows = rows.filter(Exists(term))
     if after is not None:
         rows = rows.filter(**{f"{key}__lt": after})
-    return list(rows.order_by(f"-{key}").values_list(key, flat=True)[:most])
+    # Of a few records by no column, or SQLite reads all of them in that order to find the few.
+    # Those of a trace are in order in their own index.
+    is_few = wanted.is_narrow and not (wanted.trace_id or wanted.dfid)
+    newest = (F(key) + 0).desc() if is_few else F(key).desc()
+    return list(rows.order_by(newest).values_list(key, flat=True)[:most])
 
 
 def _terms(wanted: RecordFilter) -> list[tuple[RecordTerm.Name, str]]:
@@ -199,6 +255,9 @@ def _terms(wanted: RecordFilter) -> list[tuple[RecordTerm.Name, str]]:
         (RecordTerm.Name.SUBJECT, wanted.subject),
         (RecordTerm.Name.APPROVER, _actor(wanted.approver)),
         (RecordTerm.Name.POLICY_DECISION, wanted.policy_decision),
+        (RecordTerm.Name.FAILED_EVALUATOR, wanted.failed_evaluator),
+        (RecordTerm.Name.SCORECARD, wanted.scorecard),
+        (RecordTerm.Name.OUTCOME, wanted.outcome),
     )
     return [(name, value) for name, value in asked if value]
 
@@ -224,9 +283,9 @@ def _read(tenant: str, rows: QuerySet[DecisionRecord]) -> list[Read]:
     """The records of these rows, in their order: one query for all entries, and two for what was erased."""
     # As text, since a cell of SQLite that holds no id would keep all the others from being read.
     stored = rows.annotate(flow=Cast("dfid", TextField())).values(
-        "pk", "flow", "body", "signature", *_COLUMNS
+        "pk", "flow", "body", "signature", "superseded_by__record_id", *_COLUMNS
     )
-    read = [(row, _document(row["body"])) for row in stored]
+    read = [(row, document_of(row["body"])) for row in stored]
     emitted = _emitted(tenant, {document["flow"]["dfid"] for _, document in read if document is not None})
     return _without_erased(tenant, [_compared(row, document, emitted) for row, document in read])
 
@@ -259,7 +318,7 @@ def _emitted(tenant: str, flows: Collection[str]) -> dict[Place, _Emission]:
     return found
 
 
-def _document(cell: object) -> dict[str, Any] | None:
+def document_of(cell: object) -> dict[str, Any] | None:
     """The record that a cell holds; None for anything that cannot be one."""
     body = cells.bytes_of(cell) or b""
     try:
@@ -291,6 +350,7 @@ def _compared(row: Row, document: dict[str, Any] | None, emitted: Mapping[Place,
         signature=bytes.fromhex(said.signature),
         key_id=said.key_id,
         entry=said.seq,
+        superseded_by=row["superseded_by__record_id"] or "",
     )
 
 
@@ -306,6 +366,7 @@ def _is_same(row: Row, document: Mapping[str, Any], said: _Emission) -> bool:
         document["actor"]["id"],
         document["approval_mode_effective"],
         document["trace_id"],
+        document["supersedes"],
         said.key_id,
     )
     return (

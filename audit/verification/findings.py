@@ -105,6 +105,8 @@ def _verify_all(given: Signed | None) -> VerificationResult:
     result.note(_guarded(tree, tree.run))
     for check in checks:
         result.note(_guarded(check, check.finish))
+    # What names an entry says most about what was changed, so it comes first; then what names a stream.
+    result.findings.sort(key=lambda found: (not found.seq, not found.tenant))
     # Last, since they name no entry; and past the bound, since they show how entries could be changed.
     result.findings += [
         ChainBreak(

@@ -35,6 +35,8 @@ class TreeCheck:
     leaves: int = 0
     checkpoints: int = 0
     not_verified: list[str] = field(default_factory=list)
+    # The newest checkpoint that commits to the ends of streams.
+    _with_heads: int | None = None
     _keys: list[KnownKey] = field(default_factory=list)
 
     def run(self) -> Iterator[ChainBreak]:
@@ -127,6 +129,8 @@ class TreeCheck:
                 continue
             key = keys.signer_of(signed, self._keys)
             said = signed.checkpoint
+            if said.heads is not None and said.heads.count:
+                self._with_heads = row.pk
             if key is None or key.key_id != row.key_id:
                 detail = f"checkpoint {row.pk} is not signed by a key that was valid then"
                 yield _of_tree(BreakKind.SIGNATURE_WRONG, detail)
@@ -149,6 +153,10 @@ class TreeCheck:
         committed = [each.checkpoint.heads for each in map(_signed, pages) if each is not None]
         if len(pages) != len(committed) or len(committed) > 1:
             yield _of_tree(BreakKind.CHECKPOINT_MISMATCH, "the ends of streams are of no one checkpoint")
+            return
+        if [*pages] != ([] if self._with_heads is None else [self._with_heads]):
+            detail = f"the ends of streams that checkpoint {self._with_heads} was signed over are missing"
+            yield _of_tree(BreakKind.CHECKPOINT_MISMATCH, detail)
             return
         frontier, asked = Frontier(), []
         for line, head in heads.committed():

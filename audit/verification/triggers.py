@@ -20,7 +20,8 @@ _ENTRIES = "audit_ledgerentry"
 class Trigger:
     """A trigger of a table: what follows its name in CREATE TRIGGER, and the other table that it writes to.
 
-    PostgreSQL alone has the rest: the function that it runs, with its source, and its pg_trigger.tgtype.
+    `reads` is a column that the table has only since a later migration. PostgreSQL alone has the rest: the
+    function that it runs, with its source, and its pg_trigger.tgtype.
     """
 
     table: str
@@ -29,6 +30,7 @@ class Trigger:
     function: str = ""
     source: str = ""
     tgtype: int = 0
+    reads: str = ""
 
 
 def _refusal(what: str) -> str:
@@ -46,6 +48,27 @@ def _append_only_sqlite(name: str, table: str, what: str, same_place: str) -> di
         f"audit_{name}_no_replace": Trigger(table, f"BEFORE INSERT ON {table} WHEN EXISTS ({same}) {taken}"),
     }
 
+
+_RECORDS = "audit_decisionrecord"
+# The other places that a record takes: INSERT OR REPLACE must not free one of them either.
+_RECORD_PLACES = (
+    "supersedes = NEW.supersedes OR (dfid = NEW.dfid AND seq = NEW.seq AND tenant = NEW.tenant) OR "
+    "(dfid = NEW.dfid AND terminal AND NEW.terminal AND supersedes IS NULL AND NEW.supersedes IS NULL)"
+)
+_RECORD_ONCE = Trigger(
+    _RECORDS,
+    f"BEFORE INSERT ON {_RECORDS} WHEN EXISTS (SELECT 1 FROM {_RECORDS} WHERE {_RECORD_PLACES}) "  # noqa: S608
+    "BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: decision records have this place'); END",
+    reads="supersedes",
+)
+
+_RECORD_FOLLOWS = Trigger(
+    _RECORDS,
+    f"BEFORE INSERT ON {_RECORDS} WHEN NEW.supersedes IS NOT NULL AND NOT EXISTS "  # noqa: S608
+    f"(SELECT 1 FROM {_RECORDS} WHERE record_id = NEW.supersedes AND terminal) "
+    "BEGIN SELECT RAISE(ABORT, 'FOREIGN KEY constraint failed: no such terminal record'); END",
+    reads="supersedes",
+)
 
 # As pg_trigger.tgtype has them.
 _ROW, _BEFORE, _INSERT, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 4, 8, 16, 32
@@ -93,6 +116,8 @@ WANTED: Mapping[str, Mapping[str, Trigger]] = {
         **_append_only_sqlite(
             "record", "audit_decisionrecord", "decision records", "id = NEW.id OR record_id = NEW.record_id"
         ),
+        "audit_record_one_place": _RECORD_ONCE,
+        "audit_record_follows": _RECORD_FOLLOWS,
         **_append_only_sqlite("term", "audit_recordterm", "terms of decision records", "id = NEW.id"),
         _QUEUED: _QUEUES_SQLITE,
     },
@@ -161,8 +186,17 @@ def missing(*, using: str = "default") -> list[str]:
     return sorted(
         name
         for name in wanted.keys() - present
-        if wanted[name].table in tables and (not wanted[name].writes_to or wanted[name].writes_to in tables)
+        if wanted[name].table in tables
+        and (not wanted[name].writes_to or wanted[name].writes_to in tables)
+        and (not wanted[name].reads or _has_column(using, wanted[name]))
     )
+
+
+def _has_column(using: str, trigger: Trigger) -> bool:
+    with connections[using].cursor() as cursor:
+        # Only triggers of SQLite read such a column.
+        cursor.execute("SELECT 1 FROM pragma_table_info(%s) WHERE name = %s", [trigger.table, trigger.reads])
+        return cursor.fetchone() is not None
 
 
 def _present(cursor: CursorWrapper) -> set[str]:

@@ -12,7 +12,7 @@ from audit.events import Kind
 from audit.models import DecisionRecord, LedgerEntry, Payload, RecordTerm
 from audit.packs import contents, sources
 from audit.packs.contents import NotSealedError
-from audit.records import emission, fold, rules
+from audit.records import emission, evaluators, fold, rules
 from audit.records import queries as records
 from audit.records.fold import Said
 from audit.records.queries import Record, RecordFilter
@@ -149,9 +149,10 @@ def _folded_again(sample: Sample, dfid: UUID) -> Iterator[tuple[str, bytes]]:
             since.append(entry)
             continue
         said = entry.payload
-        if said["fold_version"] != fold.VERSION:
+        version = before["schema_version"] if before else said["fold_version"]
+        if said["fold_version"] != version or version not in fold.VERSIONS:
             return
-        before = fold.fold(dfid=str(dfid), previous=before, entries=since, rules=find_rules)
+        before = fold.fold(dfid=str(dfid), previous=before, entries=since, rules=find_rules, version=version)
         whole = fold.sealed(before, prev_hash=prev_hash, key_id=said["key_id"])
         yield said["record_id"], canonical.encode(whole)
         prev_hash, since = said["record_hash"], []
@@ -175,6 +176,8 @@ _FURTHER: Final[_Filters] = {
     "agent": (RecordFilter(agent_id=_ABSENT), _RECORDS, "agent_id"),
     "flow": (RecordFilter(dfid=UUID(int=0)), _RECORDS, "dfid"),
     "time": (RecordFilter(since=_LATER), _RECORDS, "at"),
+    "scorecard": (RecordFilter(scorecard=_ABSENT), _TERMS, "value"),
+    "evaluator that failed": (RecordFilter(failed_evaluator=_ABSENT), _TERMS, "value"),
 }
 
 
@@ -327,7 +330,7 @@ def check_incidents(sample: Sample) -> Finding:
 
 
 def check_improvement(sample: Sample) -> Finding:
-    """Records can be addressed; what would refer to them is not there."""
+    """Records can be addressed, and those of an end are scored; nothing is learned from them."""
     # Also of those that are gone, and of those that are not shown since words were erased.
     names = [row.record_id for found in sample.records.values() if found for row in found.rows]
     asked = names[:: max(1, len(names) // ADDRESSED)][:ADDRESSED]
@@ -337,16 +340,40 @@ def check_improvement(sample: Sample) -> Finding:
         for name, row in found
         if not isinstance(row, Record) and not (row and row.is_erased)
     ]
+    scored, last, other = _scores(sample)
+    unscored = last - scored
+    waiting = [f"{counted(unscored, 'record')} of an end not scored yet."] if unscored else []
     return judged(
-        tried=f"Read {counted(len(asked), 'decision record')} by their ids.",
-        seen=f"{len(asked) - len(wrong)} of {len(asked)} found. No feedback entry, scorecard or strategy "
-        "rule exists.",
-        wrong=wrong,
+        tried=f"Read {counted(len(asked), 'decision record')} by their ids, and scored those again that have "
+        "a scorecard, by the evaluators of their suite.",
+        seen=f"{len(asked) - len(wrong)} of {len(asked)} found; {scored} of {counted(last, 'last record')} "
+        "scored. No feedback entry or strategy rule exists.",
+        wrong=[*wrong, *other],
         short=[
-            "Records have permanent ids to refer to, but nothing scores them and nothing is learned from "
-            "them here: there are no feedback entries, scorecards or strategy rules."
+            *waiting,
+            "Records have permanent ids to refer to, and scorecards refer to them, but nothing is learned "
+            "from them here: there are no feedback entries or strategy rules.",
         ],
     )
+
+
+def _scores(sample: Sample) -> tuple[int, int, list[str]]:
+    """How many of the last records are scored, of how many, and which do not come out again."""
+    last, scored, wrong = 0, 0, list[str]()
+    for found in sample.records.values():
+        known = {row.record_id: row.document for row in (found.records if found else ())}
+        ends = [document for document in known.values() if document["terminal"]]
+        if not ends:
+            continue
+        last += 1
+        newest = ends[-1]
+        scored += bool(newest["scorecard"])
+        subject = known.get(newest["supersedes"] or "")
+        if subject is None or not newest["scorecard"] or not newest["scorecard"]["details"]:
+            continue
+        if evaluators.scorecard(evaluators.evaluate(subject).plain()) != newest["scorecard"]:
+            wrong.append(f"Record {newest['record_id']}: its evaluators give another scorecard.")
+    return scored, last, wrong
 
 
 def _counts(counter: Counter[str]) -> str:
@@ -413,10 +440,11 @@ CHECKS: Final = (
     _check(
         6,
         "Improvement can build on it: feedback, scorecards and strategy rules refer to the id of the record.",
-        tries="Reads records by their ids. Feedback entries, scorecards and strategy rules do not exist, so "
-        "the answer is never more than partly.",
+        tries="Reads records by their ids, and scores them again. Feedback entries and strategy rules do not "
+        "exist, so the answer is never more than partly.",
         run=check_improvement,
         tests=(
+            "tests/maintenance/test_scoring.py::test_the_record_of_the_end_is_scored_by_one_that_takes_its_place",
             "tests/audit/records/test_record_queries.py::test_every_record_of_a_finished_history_is_shown",
         ),
     ),

@@ -130,6 +130,7 @@ class Evidence(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("escalation", "revision"), name="evidence_revision_once"),
         )
+        indexes = (models.Index(fields=("hash",), name="evidence_by_hash"),)
 
     def __str__(self) -> str:
         return f"{self.escalation_id} revision {self.revision}"

@@ -20,6 +20,7 @@ from escalations import (
     policy,
     presenters,
     queries,
+    questioned,
 )
 from escalations.contracts import Action
 from escalations.evidence_contracts import JudgedEvidence, SilenceEvidence
@@ -118,6 +119,8 @@ def page(
     escalation = _get(request, escalation_id)
     basis = comparing.check_basis(escalation)
     kept = dict(entered.items()) if entered is not None else drafts.get(request, escalation_id)
+    if entered is None and not kept.get("receipt"):
+        kept = {**kept, "receipt": questioned.recorded_receipt(escalation)}
     # After CLAIMED_BY_ANOTHER alone nothing has to be reviewed again.
     over_claim = problem is not None and problem.code is ProblemCode.CLAIMED_BY_ANOTHER
     if problem is not None and problem.status == CONFLICT and not over_claim:

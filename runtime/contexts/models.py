@@ -71,6 +71,7 @@ class Snapshot(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("flow", "context_ref"), name="snapshot_once_per_flow"),
         )
+        indexes = (models.Index(fields=("context_ref",), name="snapshot_by_ref"),)
 
     def __str__(self) -> str:
         return self.context_ref

@@ -15,6 +15,8 @@ AgentId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{
 FactSelector = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}\.([A-Za-z0-9_-]{1,64})?$", max_length=129)
 ]
+# A suite of evaluators, mostly with its version: standard@1.0.0.
+SuiteName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$")]
 TimeOfDay = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
@@ -105,4 +107,4 @@ class ManifestDocument(Contract):
     may_delegate_to: tuple[AgentId, ...] = ()
     model_profile: Slug | None = None
     prompt_bundle_hash: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:_-]{1,128}$")] | None = None
-    evaluator_suite: Slug | None = None
+    evaluator_suite: SuiteName | None = None

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from runtime.contracts.policy_kind import Contract, OnUnknown, is_false, is_none
+from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import StepRequest
 
 
@@ -17,7 +18,8 @@ class RenderedIntent(Contract):
     """What an intent holds since its ACCEPT: its rendered steps, and the effects that were expected of it.
 
     `on_unknown` is the kind's at that moment: a later version of the kind changes nothing for the intent.
-    `followed` says that the kind has routes or writes: without them no result costs a look at the kind.
+    `followed` says that the kind has routes, writes, or an outcome of its own: without them no result costs a
+    look at the kind.
     """
 
     steps: Annotated[tuple[StepRequest, ...], Field(min_length=1)]
@@ -27,12 +29,16 @@ class RenderedIntent(Contract):
 
 
 class Deviation(Contract):
-    """An expected effect that the receipt contradicts, or a write for which it gave no value (then `why`)."""
+    """An expected effect that the receipt contradicts, or a write for which it gave no value (then `why`).
+
+    With a `code` it is about the outcome as a whole: `fact` says which part of the kind was asked of it.
+    """
 
     fact: str
     expected: Any
     observed: Any
     why: str | None = Field(default=None, exclude_if=is_none)
+    code: Reason | None = Field(default=None, exclude_if=is_none)
 
 
 class FactChange(Contract):

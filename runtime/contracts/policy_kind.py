@@ -5,6 +5,7 @@ stores that digest, so that it can be judged again years later. Expressions are 
 `runtime.kernel.rules` compiles and lints them. Fields are only ever appended, always with a default.
 """
 
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -26,6 +27,7 @@ SEMVER_PATTERN = (
     r"(-[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?(\+[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?$"
 )
 MAX_EXPRESSION_CHARS = 2000
+MAX_OUTPUTS = 20
 _OTHER_SORTS = 3
 
 KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
@@ -340,6 +342,51 @@ class Route(Contract):
     advice: Words | None = None
 
 
+def _as_share(value: Any) -> Any:
+    """A share as the text of its decimal: 1 and 0.9 are written so as well, and are exact so far."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return format(Decimal(str(value)), "f") if is_number else value
+
+
+def _no_fraction(value: Any) -> Any:
+    if isinstance(value, float):
+        raise ValueError("dollars are a decimal in quotes, such as '0.25', never a float")
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Share = Annotated[
+    str, StringConstraints(pattern=r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$"), BeforeValidator(_as_share)
+]
+Dollars = Annotated[
+    str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?$"), BeforeValidator(_no_fraction)
+]
+
+
+class ScoreTargets(Contract):
+    """Up to where a flow of the kind has the whole value: what it may take, cost and use."""
+
+    wall_clock_s: Annotated[int, Field(ge=1, le=31_536_000)] | None = Field(default=None, exclude_if=is_none)
+    cost_usd: Dollars | None = Field(default=None, exclude_if=is_none)
+    tokens: Annotated[int, Field(ge=1, le=1_000_000_000_000)] | None = Field(default=None, exclude_if=is_none)
+
+
+class ScoreMinimum(Contract):
+    """The least value that is enough, by evaluator; without one, that of the suite."""
+
+    policy: Share | None = Field(default=None, exclude_if=is_none)
+    utility: Share | None = Field(default=None, exclude_if=is_none)
+    latency: Share | None = Field(default=None, exclude_if=is_none)
+    safety: Share | None = Field(default=None, exclude_if=is_none)
+    cost: Share | None = Field(default=None, exclude_if=is_none)
+
+
+class Scoring(Contract):
+    """What the decision records of a kind are scored by (`audit.records.evaluators`)."""
+
+    targets: ScoreTargets = Field(default_factory=ScoreTargets)
+    minimum: ScoreMinimum = Field(default_factory=ScoreMinimum)
+
+
 Dependencies = tuple[Annotated[Dependency, BeforeValidator(_as_dependency)], ...]
 
 
@@ -386,6 +433,19 @@ class KindDocument(Contract):
     approvals: Annotated[int, Field(ge=1, le=2)] = Field(default=1, exclude_if=is_one)
     # How long a CRITICAL decision waits before anything runs.
     cooling_s: Annotated[int, Field(ge=0, le=120)] | None = Field(default=None, exclude_if=is_none)
+    # What its decision records are scored by, after the end: it changes no verdict.
+    scorecard: Scoring | None = Field(default=None, exclude_if=is_none)
+    # What the receipts of an execution that succeeded come to: one of `allowed_outcomes`.
+    outcome: Source | None = Field(default=None, exclude_if=is_none)
+    # What is taken from those receipts, by name; all of it together must fit `outputs_schema`.
+    outputs: Annotated[dict[ParamName, Source], Field(max_length=MAX_OUTPUTS)] = Field(
+        default_factory=dict, exclude_if=is_empty
+    )
+
+    @property
+    def asks_receipts(self) -> bool:
+        """Whether something is asked of the receipts at the end: an outcome, or outputs."""
+        return self.outcome is not None or bool(self.outputs)
 
     @property
     def forbidden(self) -> tuple[RedLine, ...]:

@@ -285,6 +285,12 @@ class ProblemCode(StrEnum):
     STEPS_DONE = _decision(
         "STEPS_DONE", 409, "A step has taken effect", "A step has taken effect, so it cannot be replaced."
     )
+    RECEIPT_RECORDED = _decision(
+        "RECEIPT_RECORDED",
+        409,
+        "The receipt is recorded",
+        "The call took effect and has its receipt, so it is not made again: mark it done, or abort.",
+    )
     EFFECT_CONTRADICTED = _decision(
         "EFFECT_CONTRADICTED",
         409,
@@ -490,6 +496,33 @@ class ProblemCode(StrEnum):
     )
     CAPACITY_IN_USE = _admin(
         "CAPACITY_IN_USE", 409, "Capacity is in use", "The capacity is below what is in use."
+    )
+    INCIDENT_NOT_IN_THAT_STATE = _admin(
+        "INCIDENT_NOT_IN_THAT_STATE",
+        409,
+        "Incident is in another state",
+        "The incident's state does not allow it; a closed one only takes notes.",
+    )
+    POST_MORTEM_REQUIRED = _admin(
+        "POST_MORTEM_REQUIRED",
+        409,
+        "Post-mortem required",
+        "An incident of SEV1 or SEV2 is closed by its lead, who signs off a complete post-mortem.",
+    )
+    POST_MORTEM_CHANGED = _admin(
+        "POST_MORTEM_CHANGED",
+        409,
+        "Post-mortem changed",
+        "Somebody else has saved a version since the form was opened.",
+    )
+    LINK_NOT_FOUND = _admin(
+        "LINK_NOT_FOUND", 404, "Nothing to link", "What the incident should link does not exist."
+    )
+    INCIDENT_RULE_NOT_IN_THAT_STATE = _admin(
+        "INCIDENT_RULE_NOT_IN_THAT_STATE",
+        409,
+        "Incident rule not in state",
+        "Only a drafted rule, or one that is off, is activated; only one that is not off is switched off.",
     )
     REVIEW_CLOSED = _admin("REVIEW_CLOSED", 409, "Review is closed", "The review is already closed.")
     USER_EXISTS = _admin("USER_EXISTS", 409, "User already exists", "A user has this name.")

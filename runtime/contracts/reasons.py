@@ -55,7 +55,12 @@ class Reason(StrEnum):
     SILENCE_OVER = "SILENCE_OVER"
     TAMPERED = "TAMPERED"
     EFFECT_CONTRADICTED = "EFFECT_CONTRADICTED"
+    OUTCOME_NOT_ALLOWED = "OUTCOME_NOT_ALLOWED"
+    OUTPUTS_INVALID = "OUTPUTS_INVALID"
 
+
+# The effect has happened, with a receipt that is not what the policy kind expects of one.
+QUESTIONED = (Reason.OUTCOME_NOT_ALLOWED, Reason.OUTPUTS_INVALID)
 
 MEANINGS: dict[Reason, str] = {
     Reason.INVALID_SCHEMA: "Parameters or constraints violate the policy kind's JSON Schema.",
@@ -111,5 +116,11 @@ MEANINGS: dict[Reason, str] = {
     Reason.EFFECT_CONTRADICTED: (
         "The call that this one replaces took effect: its receipt arrived after a person had "
         "stated otherwise."
+    ),
+    Reason.OUTCOME_NOT_ALLOWED: (
+        "The effect happened, and what its receipts come to is not an outcome that the policy kind allows."
+    ),
+    Reason.OUTPUTS_INVALID: (
+        "The effect happened, and its outputs do not fit the policy kind's `outputs_schema`."
     ),
 }

@@ -21,7 +21,13 @@ FIELDS: Mapping[type[Contract], frozenset[str]] = {
         }
     ),
     Rule: frozenset({"version", "priority", "severity", "mandatory"}),
-    ManifestDocument: frozenset({"model_profile", "prompt_bundle_hash", "evaluator_suite"}),
+    ManifestDocument: frozenset({"model_profile", "prompt_bundle_hash"}),
+}
+
+# A field that is enforced by one of these others, where the document has it.
+ENFORCED_BY: Mapping[tuple[type[Contract], str], tuple[str, ...]] = {
+    (KindDocument, "allowed_outcomes"): ("outcome",),
+    (KindDocument, "outputs_schema"): ("outcome", "outputs"),
 }
 
 # Where a plain text is a note for people, beside what is enforced.
@@ -33,6 +39,8 @@ def places(document: Contract, place: Place = ()) -> Iterator[Place]:
     listed = FIELDS.get(type(document), frozenset())
     for name, field in type(document).model_fields.items():
         value = getattr(document, name)
+        if any(getattr(document, other) for other in ENFORCED_BY.get((type(document), name), ())):
+            continue
         if name in listed:
             if value != field.get_default(call_default_factory=True, validated_data={}):
                 yield (*place, name)

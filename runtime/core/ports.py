@@ -65,6 +65,11 @@ def list_open_escalations(*, proposals: Collection[UUID]) -> dict[UUID, UUID]:
     return cast(dict[UUID, UUID], _door("list_open_escalations")(proposals=proposals))
 
 
+def find_escalated_flow(*, tenant: str, escalation_id: UUID) -> UUID | None:
+    """The flow of an escalation; None where there is no such escalation."""
+    return cast(UUID | None, _door("find_escalated_flow")(tenant=tenant, escalation_id=escalation_id))
+
+
 def close_escalations(*, flow: "Flow", at: Any) -> list[Any]:
     """Withdraw the open escalations of a flow that ends otherwise; returns their entries."""
     return cast(list[Any], _door("close_escalations")(flow=flow, at=at))

@@ -1,13 +1,19 @@
 """Flows (DFID) and what an agent hears about them."""
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import CharField, F, Func, Q
 
 from runtime.contracts import states
 from runtime.contracts.reasons import Reason
 from runtime.core.ids import new_id
 from runtime.core.scoping import TenantManager
 from runtime.registry.models import Agent, Bundle
+
+# The trace id in a `traceparent`. Its numbers are written out: SQLite takes no index of an expression for one
+# whose numbers are parameters.
+TRACE_ID = Func(
+    F("traceparent"), template="SUBSTR(%(expressions)s, 4, 32)", output_field=CharField(max_length=32)
+)
 
 
 class Flow(models.Model):
@@ -46,6 +52,8 @@ class Flow(models.Model):
     opened_at = models.DateTimeField()
     updated_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
+    # Its last decision record has no scorecard yet.
+    score_due = models.BooleanField(default=False)
 
     objects = TenantManager()
 
@@ -63,6 +71,9 @@ class Flow(models.Model):
                 name="flow_ended_at_goes_with_its_state",
             ),
             models.CheckConstraint(
+                condition=Q(score_due=False) | Q(state__in=states.ENDED), name="flow_is_scored_after_its_end"
+            ),
+            models.CheckConstraint(
                 condition=Q(parent__isnull=True, root__isnull=True, depth=0)
                 | Q(parent__isnull=False, root__isnull=False, depth__gte=1),
                 name="flow_depth_goes_with_its_parent",
@@ -78,11 +89,16 @@ class Flow(models.Model):
             models.Index(fields=("tenant", "state", "-dfid"), name="flow_by_state"),
             models.Index(fields=("agent", "-dfid"), name="flow_by_agent"),
             models.Index(fields=("tenant", "policy_kind", "-dfid"), name="flow_by_kind"),
+            # The newest of all, and those of a time, since ids rise with it.
+            models.Index(fields=("tenant", "-dfid"), name="flow_recent"),
+            models.Index(fields=("tenant", "reason", "-dfid"), name="flow_by_reason"),
+            models.Index(F("tenant"), TRACE_ID, name="flow_by_trace"),
             models.Index(
                 fields=("delegator", "ended_at"),
                 condition=Q(end_told=False, ended_at__isnull=False),
                 name="flow_end_to_be_told",
             ),
+            models.Index(fields=("dfid",), condition=Q(score_due=True), name="flow_score_due"),
         )
 
     def __str__(self) -> str:
@@ -316,6 +332,7 @@ class Proposal(models.Model):
         indexes = (
             models.Index(fields=("flow", "proposal_id"), name="proposal_by_flow"),
             models.Index(fields=("agent", "-received_at"), name="proposal_by_agent"),
+            models.Index(fields=("digest",), name="proposal_by_digest"),
         )
 
     def __str__(self) -> str:
@@ -342,6 +359,7 @@ class Verdict(models.Model):
                 condition=Q(decision__in=states.Decision.values()), name="verdict_decision_known"
             ),
         )
+        indexes = (models.Index(fields=("input_digest",), name="verdict_by_input"),)
 
     def __str__(self) -> str:
         return f"{self.proposal_id} {self.decision}"

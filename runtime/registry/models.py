@@ -81,6 +81,7 @@ class Manifest(models.Model):
                 name="manifest_activated_or_discarded",
             ),
         )
+        indexes = (models.Index(fields=("digest",), name="manifest_by_digest"),)
 
     def __str__(self) -> str:
         return f"{self.agent} {self.version}"
@@ -351,6 +352,7 @@ class PolicyKind(models.Model):
                 name="policy_kind_discarded_was_never_in_force",
             ),
         )
+        indexes = (models.Index(fields=("digest",), name="policy_kind_by_digest"),)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.version}"

@@ -85,6 +85,7 @@ class Reservation(models.Model):
             models.Index(
                 fields=("resource", "id"), condition=Q(state__in=states.STANDING), name="reservation_standing"
             ),
+            models.Index(fields=("resource", "-flow"), name="reservation_by_resource"),
         )
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """The rows of what was executed against the entries of its flows, for `verify_ledger`."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from uuid import UUID
@@ -42,7 +42,7 @@ class ExecutionRowCheck(row_checks.FlowRows):
         NotProved(
             "runtime_reservation",
             ("flow", "proposal", "amount", "reason", "lease_until", "reserved_at", "ended_at"),
-            "compared by flow and resource (held and used amounts), not row by row",
+            "compared by flow and resource (how many, held and used amounts), not row by row",
         ),
     )
 
@@ -156,17 +156,21 @@ def _compare_results(found: Found, flows: Mapping[UUID, Entries], records: Recor
 
 
 def _compare_reservations(found: Found, flows: Mapping[UUID, Entries]) -> None:
-    """By resource: what is held, and what is used up."""
+    """By resource: what is held, what is used up, and how many reservations there are."""
     stored: dict[tuple[UUID, str], list[int]] = defaultdict(lambda: [0, 0])
+    rows: Counter[tuple[UUID, str]] = Counter()
     columns = ("flow_id", "resource__name", "amount", "state")
     for dfid, name, amount, state in Reservation.objects.filter(flow__in=flows).values_list(*columns):
+        rows[dfid, name] += 1
         if state in STANDING or state == ReservationState.COMMITTED:
             stored[dfid, name][int(state == ReservationState.COMMITTED)] += amount
     recorded: dict[tuple[UUID, str], list[int]] = defaultdict(lambda: [0, 0])
     last: dict[tuple[UUID, str], Entry] = {}
+    reserved: Counter[tuple[UUID, str]] = Counter()
     for dfid, entry in of_kind(flows, *_RESERVED):
         key, amount = (dfid, entry.payload["resource"]), entry.payload["amount"]
         last[key] = entry
+        reserved[key] += entry.kind == Kind.RESOURCE_RESERVED
         if entry.kind == Kind.RESOURCE_RESERVED or entry.payload.get("again"):
             recorded[key][0] += amount
         elif entry.kind == Kind.RESOURCE_COMMITTED:
@@ -180,4 +184,5 @@ def _compare_reservations(found: Found, flows: Mapping[UUID, Entries]) -> None:
             recorded[key][int(is_given_back)] -= amount
     for key, entry in last.items():
         found.same(entry, f"what is held and used of {key[1]}", recorded[key], stored[key])
-    note_extra(found, flows, stored.keys() - last.keys(), "reservation of")
+        found.same(entry, f"how many reservations of {key[1]} there are", reserved[key], rows[key])
+    note_extra(found, flows, rows.keys() - last.keys(), "reservation of")

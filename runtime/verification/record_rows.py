@@ -11,13 +11,13 @@ from audit import canonical, cells, chain
 from audit.chain import BreakKind, ChainBreak
 from audit.events import Kind
 from audit.models import DecisionRecord, RecordTerm
-from audit.records import dsse, emission, fold
+from audit.records import dsse, emission, evaluators, fold
 from audit.records.fold import Rules, Said
 from audit.sealing import keys
 from audit.sealing.keys import Keyring
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found
-from runtime.flows.models import Verdict
+from runtime.flows.models import Flow, Verdict
 from runtime.flows.queries import judged_rules
 from runtime.registry.models import Bundle
 from runtime.verification.flow_entries import Entries, entries_of
@@ -33,6 +33,7 @@ _COLUMNS = (
     "agent_id",
     "approval_mode",
     "trace_id",
+    "supersedes_id",
     "at",
     "record_hash",
     "prev_hash",
@@ -56,13 +57,20 @@ class RecordRowCheck(row_checks.FlowRows):
     def __init__(self) -> None:
         super().__init__()
         self._unknown: dict[str, set[tuple[str, int]]] = defaultdict(set)
+        self._unscored: dict[str, int] = defaultdict(int)
 
     @property
     def not_verified(self) -> Sequence[str]:
-        """Signatures by keys that are not known here."""
+        """Signatures by keys that are not known here, and scores by suites that are not."""
         return [
-            f"{len(entries)} decision records, key {key_id} unknown here"
-            for key_id, entries in sorted(self._unknown.items())
+            *(
+                f"{len(entries)} decision records, key {key_id} unknown here"
+                for key_id, entries in sorted(self._unknown.items())
+            ),
+            *(
+                f"{count} scorecards, suite {suite} unknown here"
+                for suite, count in sorted(self._unscored.items())
+            ),
         ]
 
     def compare(self, flows: Mapping[UUID, Entries]) -> Iterable[ChainBreak]:
@@ -72,8 +80,13 @@ class RecordRowCheck(row_checks.FlowRows):
         terms = _terms(row["id"] for row in rows.values())
         documents = _Documents(flows)
         ring = keys.keyring(tenant=settings.DIR_TENANT)
+        due = dict(Flow.objects.filter(dfid__in=flows).values_list("dfid", "score_due"))
+        stored = _Stored(rows, terms, documents, ring)
         for dfid, entries in flows.items():
-            _compare_flow(found, dfid, entries, _Stored(rows, terms, documents, ring))
+            _compare_flow(found, dfid, entries, stored)
+            _compare_due(found, entries, is_due=due.get(dfid))
+        for suite in stored.unknown_suites:
+            self._unscored[suite] += 1
         for dfid, seq in rows:
             tenant = flows[dfid][0].tenant
             found.without_entry(tenant, str(dfid), f"the decision record up to entry {seq}")
@@ -93,6 +106,7 @@ class _Stored:
         ring: Keyring,
     ) -> None:
         self.rows, self.terms, self.documents, self.ring = rows, terms, documents, ring
+        self.unknown_suites: list[str] = []
 
 
 def _rows(flows: Mapping[UUID, Entries]) -> list[Row]:
@@ -139,27 +153,76 @@ def _compare_flow(found: Found, dfid: UUID, entries: Entries, stored: _Stored) -
     prev_hash = emission.GENESIS
     since: list[Said] = []
     emitted: Entry | None = None
+    first = next((entry for entry in entries if entry.kind == Kind.RECORD_EMITTED), None)
+    version = str(first.payload["fold_version"]) if first is not None else fold.VERSION
+    is_scored = False
     # Where a document is not what was recorded, its own check says so; the records are then compared with
     # their entries alone.
     can_fold = True
     for entry in entries:
+        if entry.kind == Kind.RECORD_SCORED:
+            is_scored = True
+            _compare_score(found, entry, emitted, folded if can_fold else None, stored)
         if entry.kind != Kind.RECORD_EMITTED:
             since.append(Said(entry.seq, entry.kind, chain.time_text(entry.at), entry.actor, entry.payload))
             continue
         emitted = entry
-        can_fold = can_fold and entry.payload["fold_version"] == fold.VERSION and bool(since)
+        can_fold = can_fold and entry.payload["fold_version"] == version in fold.VERSIONS and bool(since)
         if can_fold:
             try:
                 folded = fold.fold(
-                    dfid=str(dfid), previous=folded, entries=since, rules=stored.documents.rules
+                    dfid=str(dfid),
+                    previous=folded,
+                    entries=since,
+                    rules=stored.documents.rules,
+                    version=version,
                 )
             except _OtherBytesError:
                 can_fold = False
         _compare_record(found, entry, folded if can_fold else None, prev_hash, stored)
         prev_hash, since = entry.payload["record_hash"], []
-    left = [each for each in since if fold.is_checkpoint(each.kind, each.payload)]
+    # Since its first scorecard, a flow has a record of everything that came after its end.
+    left = [
+        each
+        for each in since
+        if fold.is_checkpoint(each.kind, each.payload) or (is_scored and fold.changes(each.kind))
+    ]
     if emitted is not None and left:
         found.missing(emitted, f"the decision record after entry {left[-1].seq}")
+
+
+def _compare_score(
+    found: Found, entry: Entry, emitted: Entry | None, folded: dict[str, Any] | None, stored: _Stored
+) -> None:
+    """A scorecard is about the record that is the entry before it, and comes out again."""
+    said = entry.payload
+    before = (None, None) if emitted is None else (emitted.seq, emitted.payload["record_hash"])
+    if before != (entry.seq - 1, said["record_hash"]) or not emitted or not emitted.payload["terminal"]:
+        detail = f"the scorecard of {said['record_id']} is not of the terminal record before it"
+        found.breaks.append(entry.wrong(BreakKind.ROW_MISMATCH, detail))
+        return
+    if folded is None:
+        return
+    if not said["scores"] and said["suite"] == evaluators.suite_of(folded):
+        return  # not known when it was to be scored; it may be since
+    if said["suite"] not in evaluators.SUITES:
+        stored.unknown_suites.append(said["suite"])
+        return
+    expected = evaluators.scorecard(evaluators.evaluate(folded).plain())
+    if expected != evaluators.scorecard(said):
+        detail = f"the scorecard of {said['record_id']} is not what its evaluators give"
+        found.breaks.append(entry.wrong(BreakKind.ROW_MISMATCH, detail))
+
+
+def _compare_due(found: Found, entries: Entries, *, is_due: object) -> None:
+    """The flow waits for a scorecard just where its newest record is of its end and has none."""
+    emitted = [entry for entry in entries if entry.kind == Kind.RECORD_EMITTED]
+    if not emitted:
+        return
+    scored = {entry.seq for entry in entries if entry.kind == Kind.RECORD_SCORED}
+    last = emitted[-1]
+    expected = last.payload["terminal"] and last.seq - 1 not in scored
+    found.same(last, "flow.score_due", expected, is_due)
 
 
 def _compare_record(

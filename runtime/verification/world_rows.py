@@ -39,7 +39,7 @@ _SUBJECTS: Subjects = {
 class WorldRowCheck(LastEntryRows):
     """Facts, memory, artifacts, packs, resources, targets, guards and stops."""
 
-    kinds = frozenset({*_SUBJECTS, Kind.FACT_WRITTEN, Kind.ARTIFACT_REGISTERED})
+    kinds = frozenset({*_SUBJECTS, Kind.FACT_WRITTEN, Kind.ARTIFACT_REGISTERED, Kind.MEMORY_READ})
     kept_by = _SUBJECTS
     not_proved = (
         NotProved("runtime_memoryitem", ("expires_at", "current"), "which version of an item agents receive"),
@@ -54,6 +54,8 @@ class WorldRowCheck(LastEntryRows):
         super().__init__()
         self._facts: dict[tuple[str, str], Entry] = {}
         self._versions: list[Entry] = []
+        # One read of each version that was given, and one of each other digest under its name.
+        self._reads: dict[tuple[str, tuple[str, ...], str], Entry] = {}
 
     def see(self, entry: Entry) -> Iterator[ChainBreak]:
         """Keep the last entry about each subject; compare versions of facts as they pass."""
@@ -75,6 +77,10 @@ class WorldRowCheck(LastEntryRows):
             key = (entry.tenant, said["path"])
             if key not in self._facts or self._facts[key].payload["version"] <= said["version"]:
                 self._facts[key] = entry
+        elif entry.kind == Kind.MEMORY_READ:
+            if said["version"] is not None:
+                item = (said["scope"], said["key"], str(said["version"]))
+                self._reads.setdefault((entry.tenant, item, said["digest"]), entry)
         elif entry.kind == Kind.ARTIFACT_REGISTERED:
             self.keep("artifact", (entry.stream, said["digest"]), entry)
         else:
@@ -181,7 +187,13 @@ class WorldRowCheck(LastEntryRows):
             "writer__agent_id",
             "released_by",
         )
-        ends = self.of("memory end")
+        ends, written = self.of("memory end"), dict(self.of("memory"))
+        for (tenant, item, digest), entry in self._reads.items():
+            source = written.get((tenant, item))
+            if source is None:
+                found.missing(entry, f"version {item[2]} of memory {item[0]}/{item[1]}, which was read,")
+            else:
+                found.same(entry, "memoryitem.digest", source.payload["digest"], digest)
         named = ((row[0], (row[1], row[2], str(row[3])), row) for row in rows)
         for entry, row in self.rows(found, "memory", named):
             found.bytes(entry, "memoryitem.value", entry.payload["digest"], row[4])

@@ -19,7 +19,7 @@ from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
-from runtime.maintenance.services import sealing, witnessing
+from runtime.maintenance.services import scoring, sealing, witnessing
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
@@ -62,6 +62,15 @@ def seal() -> None:
     """Seal what was committed; beat sends this every second, and of several at once one does it."""
     try:
         sealing.seal_now()
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.score", ignore_result=True)
+def score() -> None:
+    """Score the records of flows that have ended; beat sends this every second, and any number may run."""
+    try:
+        scoring.score_due()
     finally:
         connection.close()
 

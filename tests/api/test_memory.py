@@ -2,17 +2,24 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from audit import canonical
+from audit.access.roles import Role
 from audit.models import LedgerEntry
+from audit.verification import findings
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock
+from runtime.proposals.queries import flow_replay
+from runtime.proposals.queries.replay_results import ReplayEqual
 from runtime.registry.models import Agent
 from runtime.state.models import Artifact, MemoryItem
 from runtime.state.services import artifacts, memory
 from tests.support import api_client, factories
+from tests.web.test_pages import sign_in, text_of
 
 NOTES = "/memory/desk-notes/opening"
 ARTIFACT = {
@@ -214,3 +221,84 @@ def test_artifacts_are_bounded_and_checked(
     ):
         trader.post("/artifacts", {**ARTIFACT, **change}).problem(422, "INVALID_REQUEST")
     assert Artifact.objects.count() == 1
+
+
+def reads(stream: str) -> list[dict[str, Any]]:
+    """What the entries of a stream say of reads of memory."""
+    rows = LedgerEntry.objects.filter(stream=stream, kind="memory:read").order_by("seq")
+    return [row.payload for row in rows]
+
+
+def test_each_read_leaves_one_entry_without_the_value(trader: api_client.Caller) -> None:
+    grant("READ_WRITE")
+    written = put(trader, "a secret plan")
+    for _ in range(2):
+        trader.get(NOTES).ok()
+    version = Agent.objects.get(agent_id="trader").active_manifest.version
+    told = {
+        "agent_id": "trader",
+        "scope": "desk-notes",
+        "key": "opening",
+        "decision": "allow",
+        "rule": f"memory_scopes@{version}",
+        "version": 1,
+        "digest": written["digest"],
+    }
+    assert reads("agent:trader") == [told, told]
+    entries = LedgerEntry.objects.filter(kind="memory:read")
+    assert not [row for row in entries if b"secret" in bytes(row.body)]
+
+
+def test_a_read_for_a_flow_stands_in_its_stream_and_on_its_timeline(trader: api_client.Caller) -> None:
+    grant("READ_WRITE")
+    put(trader)
+    dfid = trader.open_flow()
+    trader.get(f"{NOTES}?dfid={dfid}").ok()
+    assert [item["decision"] for item in reads(str(dfid))] == ["allow"]
+    assert reads("agent:trader") == []
+    page = text_of(sign_in(Role.AUDITOR), f"/flows/{dfid}/")
+    assert "Memory read" in page
+    assert "desk-notes/opening version 1" in page
+    auditor = api_client.Caller(api_client.auditor_key())
+    steps = auditor.get(f"/audit/contracts/replay_trace/{dfid}").ok()["steps"]
+    (step,) = [item for item in steps if item["step_type"] == "memory_read"]
+    assert (step["policy_decision"], step["provenance_refs"]) == ("allow", ["memory:desk-notes/opening@1"])
+    assert isinstance(flow_replay.replay(tenant="default", dfid=UUID(dfid)), ReplayEqual)
+
+
+def test_denied_reads_are_recorded_with_the_rule_that_denied_them(trader: api_client.Caller) -> None:
+    dfid = trader.open_flow()
+    trader.get(f"{NOTES}?dfid={dfid}").problem(403, "UNAUTHORIZED")
+    grant("READ_WRITE")
+    trader.get(f"{NOTES}?dfid={dfid}").problem(404, "NOT_FOUND")
+    put(trader, source="web:example.com")
+    trader.get(f"{NOTES}?dfid={dfid}").problem(404, "NOT_FOUND")
+    told = reads(str(dfid))
+    assert [item["decision"] for item in told] == ["deny", "allow", "deny"]
+    assert told[2]["rule"] == "quarantine"
+    assert {item["digest"] for item in told} == {None}
+
+
+def test_only_an_open_flow_of_its_own_can_be_named(
+    trader: api_client.Caller, stranger: api_client.Caller
+) -> None:
+    grant("READ_WRITE")
+    put(trader)
+    theirs = stranger.open_flow()
+    trader.get(f"{NOTES}?dfid={theirs}").problem(404, "FLOW_NOT_FOUND")
+    trader.get(f"{NOTES}?dfid=nonsense").problem(422, "INVALID_REQUEST")
+    dfid = trader.open_flow()
+    trader.post(f"/flows/{dfid}/cancel", {"reason": "done"}).ok()
+    trader.get(f"{NOTES}?dfid={dfid}").problem(409, "FLOW_NOT_OPEN")
+    assert not LedgerEntry.objects.filter(kind="memory:read").exists()
+
+
+def test_a_value_that_was_rewritten_is_found_by_its_read_too(trader: api_client.Caller) -> None:
+    grant("READ_WRITE")
+    put(trader)
+    trader.get(NOTES).ok()
+    assert findings.verify_all().findings == []
+    MemoryItem.objects.update(value=b'"buy at once"', digest=canonical.digest(b'"buy at once"'))
+    trader.get(NOTES).ok()
+    told = [item.detail for item in findings.verify_all().findings]
+    assert len([detail for detail in told if detail.startswith("memoryitem.digest")]) == 2

@@ -61,13 +61,17 @@ CALLS = {
     "GET /api/v1/audit/keys",
     "GET /api/v1/audit/contracts/{name}/{id}",
     "GET /api/v1/audit/flows/{dfid}/evidence.zip",
+    "GET /api/v1/audit/flows/{dfid}/reasoning",
     "GET /api/v1/audit/flows/{dfid}/replay",
     "GET /api/v1/audit/flows/{dfid}/records",
+    "GET /api/v1/audit/incidents",
+    "GET /api/v1/audit/incidents/{incident_id}",
     "GET /api/v1/audit/records",
     "GET /api/v1/audit/records/{record_id}",
     "GET /api/v1/audit/records/{record_id}/dsse",
     "GET /api/v1/audit/reports/high_value_outcomes",
     "GET /api/v1/audit/reports/most_denials",
+    "GET /api/v1/audit/specs",
     "GET /api/v1/audit/reports/replay_health",
 }
 

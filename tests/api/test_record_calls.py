@@ -242,7 +242,11 @@ def test_lists_the_records_of_a_flow_oldest_first(world: Recorded, auditor: api_
 
 def test_a_flow_without_a_record_has_none(auditor: api_client.Caller) -> None:
     dfid = api_client.session().open_flow()
-    assert auditor.get(f"/audit/flows/{dfid}/records").ok() == {"records": [], "mismatches": []}
+    assert auditor.get(f"/audit/flows/{dfid}/records").ok() == {
+        "records": [],
+        "mismatches": [],
+        "superseded_by": {},
+    }
 
 
 def test_what_is_unknown_is_not_found(auditor: api_client.Caller) -> None:

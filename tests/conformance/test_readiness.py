@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from audit.models import DecisionRecord, Payload
-from audit.records import fold
+from audit.records import evaluators, fold
 from audit.records import queries as records
 from dir_console.conformance import query_plans, readiness
 from dir_console.conformance.items import Answer
@@ -17,7 +17,7 @@ from escalations.models import Evidence
 from runtime.contracts.problem import Problem
 from runtime.flows.models import Verdict
 from runtime.flows.services import flows
-from runtime.maintenance.services import payloads
+from runtime.maintenance.services import payloads, scoring
 from runtime.stops.services import stops
 from tests.support import factories, gate_cases, ledger_tampering
 from tests.support.conformance_items import ask
@@ -161,7 +161,7 @@ def test_records_that_come_out_otherwise_are_a_no(damaged: History, monkeypatch:
 
 
 def test_records_of_another_version_are_left_out(damaged: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "VERSION", "2")
+    monkeypatch.setattr(fold, "VERSIONS", ("0",))
     found = ask("readiness-2")
     assert found.answer is Answer.PARTLY
     assert "0 of 7 records made again" in found.seen
@@ -301,8 +301,23 @@ def test_an_erased_payload_is_no_loss(damaged: History) -> None:
 def test_records_can_be_addressed_and_nothing_refers_to_them(damaged: History) -> None:
     found = ask("readiness-6")
     assert found.answer is Answer.PARTLY
-    assert found.seen.startswith("7 of 7 found.")
-    assert "no feedback entries, scorecards or strategy rules" in found.why
+    assert found.seen.startswith("7 of 7 found;")
+    assert "no feedback entries or strategy rules" in found.why
+    assert "0 of 3 last records scored" in found.seen
+    assert "3 records of an end not scored yet." in found.why
+
+
+def test_a_scorecard_that_does_not_come_out_again_is_a_no(
+    damaged: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scoring.score_due()
+    found = ask("readiness-6")
+    assert found.answer is Answer.PARTLY
+    assert "3 of 3 last records scored" in found.seen
+    monkeypatch.setattr(evaluators, "evaluate", lambda record: evaluators.Scored("x", "passed", "So."))
+    found = ask("readiness-6")
+    assert found.answer is Answer.NO
+    assert "its evaluators give another scorecard" in found.why
 
 
 def test_a_record_that_no_id_leads_to_is_a_no(damaged: History, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from runtime.contracts import recorded_only
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackDocument
 from runtime.contracts.policy_kind import Contract, KindDocument, Rule
+from tests.support import gate_cases
 
 ROOT = Path(__file__).parents[2]
 # What judges, carries out and stores. Pages and comparisons of versions show a field without acting on it.
@@ -53,7 +54,9 @@ def names_read() -> set[str]:
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                     found.add(node.attr)
-    return found
+    # What kinds declare about scores is read from the JSON of a record, by its names.
+    scored = ast.walk(ast.parse((ROOT / "audit/records/evaluators.py").read_text(encoding="utf-8")))
+    return found | {str(node.value) for node in scored if isinstance(node, ast.Constant)}
 
 
 READ = names_read()
@@ -81,7 +84,8 @@ def test_what_stands_in_the_table_is_an_optional_field_that_nothing_reads(
     assert (model, name) in OPTIONAL
     # Others have fields of these names, or decision records name them.
     of_others = {"version", "category", "severity", "priority", "model_profile", "evaluator_suite"}
-    if name not in of_others:
+    # What is read only where another field of the document makes it count.
+    if name not in of_others and (model, name) not in recorded_only.ENFORCED_BY:
         assert name not in READ
 
 
@@ -137,3 +141,18 @@ def test_the_documentation_names_them_all() -> None:
     assert set(re.findall(r"`(\w+)`", said)) == {
         name for names in recorded_only.FIELDS.values() for name in names
     }
+
+
+@pytest.mark.parametrize(
+    ("more", "left"),
+    [
+        ({}, ("outputs_schema", "allowed_outcomes")),
+        ({"outputs": {"price": "receipt.price"}}, ("allowed_outcomes",)),
+        ({"outcome": "'filled'"}, ()),
+    ],
+)
+def test_outcomes_and_the_schema_of_outputs_count_only_where_something_is_asked_for(
+    more: dict[str, Any], left: tuple[str, ...]
+) -> None:
+    kind = gate_cases.kind(allowed_outcomes=["filled"], outputs_schema={"type": "object"}, **more)
+    assert recorded_only.names(kind) == left

@@ -32,6 +32,8 @@ def _value(annotation: str) -> Any:
             {"check": "limits", "code": "RISK_LIMIT_EXCEEDED"},
             {"check": "limits", "code": "RISK_LIMIT_EXCEEDED"},
         ]
+    if "OutcomeFinding" in annotation:
+        return [{"code": "OUTPUTS_INVALID", "place": "outputs_schema"}]
     if "NameTried" in annotation:
         return [{"name": "user:1", "failed": 2, "locked": 1}]
     for word, value in (

@@ -47,6 +47,16 @@ def test_another_version_alone_is_no_difference() -> None:
         ({"sla_s": 600}, {"sla_s": 300}, "sla_s"),
         ({}, {"approvals": 2}, "approvals"),
         ({"cooling_s": 30}, {"cooling_s": 90}, "cooling_s"),
+        (
+            {"scorecard": {"targets": {"tokens": 9}}},
+            {"scorecard": {"targets": {"tokens": 5}}},
+            "scorecard.targets.tokens",
+        ),
+        (
+            {"scorecard": {"minimum": {"policy": "0.5"}}},
+            {"scorecard": {"minimum": {"policy": "0.75"}}},
+            "scorecard.minimum.policy",
+        ),
         ({"approval_mode": "person"}, {"approval_mode": "two_persons"}, "approval_mode"),
         ({}, {"gate_id": "GATE_DESK"}, "gate_id"),
         ({}, {"red_lines": [{"id": "L", "forbid": "false"}]}, "red_lines"),

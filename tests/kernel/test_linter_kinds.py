@@ -131,6 +131,17 @@ def test_a_good_kind_passes() -> None:
         ({"claims": [{"resource": "x", "amount": "no"}]}, "claims.0.amount", "the name no "),
         ({"effect": "{who}"}, "effect", "names who"),
         ({"cooling_s": 30}, "cooling_s", "only a decision of impact CRITICAL cools down"),
+        ({"scorecard": {}}, "scorecard", "at least one target or minimum"),
+        (
+            {"scorecard": {"minimum": {"latency": "1"}}},
+            "scorecard.minimum.latency",
+            "declare targets.wall_clock_s",
+        ),
+        (
+            {"scorecard": {"minimum": {"cost": "1"}, "targets": {"wall_clock_s": 9}}},
+            "scorecard.minimum.cost",
+            "declare targets.cost_usd or targets.tokens",
+        ),
         ({"subjects": ["${no}"]}, "subjects.0", "the name no "),
         ({"routes": [{"when": "no", "action": "CLOSE"}]}, "routes.0.when", "the name no "),
         (
@@ -310,3 +321,32 @@ def test_each_source_is_read_once_and_each_schema_too(monkeypatch: pytest.Monkey
     assert len(read) == len(set(read))
     # All fields once as parts of the whole, and once each by themselves with what is in them.
     assert len(weighed) < 5 * len(fields)
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "said"),
+    [
+        ({"outcome": "'done'"}, ("outcome",), "allowed_outcomes must list"),
+        ({"outputs": {"id": "receipt.id"}, "outputs_schema": None}, ("outputs",), "need an outputs_schema"),
+        ({"outputs": {"id": "receipt.id"}, "steps": []}, ("outputs",), "there is no receipt to ask"),
+        ({"outcome": "'done'", "allowed_outcomes": ["done"], "steps": []}, ("outcome",), "no receipt to ask"),
+        ({"outputs": {"id": "recipt.id"}}, ("outputs", "id"), "recipt"),
+        ({"outcome": "outcome.status", "allowed_outcomes": ["a"]}, ("outcome",), "outcome"),
+    ],
+)
+def test_an_outcome_of_its_own_needs_receipts_and_what_they_may_come_to(
+    changes: dict[str, Any], place: tuple[str, ...], said: str
+) -> None:
+    document = KindDocument.from_bytes(canonical.encode({**GOOD, **changes}))
+    found = [(problem.place, problem.message) for problem in kind_linter.lint_kind(document)]
+    assert any(at == place and said in message for at, message in found), found
+
+
+def test_an_outcome_may_read_all_receipts_and_the_facts_of_the_verdict() -> None:
+    asked = {
+        "outcome": "steps.order.id == receipt.id && context.facts.market.state == 'OPEN' ? 'done' : 'late'",
+        "allowed_outcomes": ["done", "late"],
+        "outputs": {"n": "params.n"},
+    }
+    document = KindDocument.from_bytes(canonical.encode({**GOOD, **asked}))
+    assert kind_linter.lint_kind(document) == ()

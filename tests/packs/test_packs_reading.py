@@ -226,6 +226,6 @@ def test_warns_of_everything_that_is_not_enforced_yet() -> None:
     )
     assert found == [
         f"TRADE: recorded, not enforced: {of_kind}",
-        "a: recorded, not enforced: model_profile, prompt_bundle_hash, evaluator_suite",
+        "a: recorded, not enforced: model_profile, prompt_bundle_hash",
         "a: TRADE reads manifest.limits.most, which is not set; its proposals will be refused",
     ]

@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from audit import canonical, signing
-from audit.models import LedgerEntry, Payload
+from audit.models import DecisionRecord, LedgerEntry, Payload
 from escalations.models import Decision, Evidence
 from runtime.contexts.models import Snapshot
 from runtime.contracts.states import Decision as GateDecision
@@ -575,3 +575,19 @@ def test_cells_that_an_erasure_emptied_are_no_difference(changed: Flows) -> None
     Verdict.objects.filter(proposal__flow=changed.judged).update(input=b"", body=b"")
     found = flow_replay.replay(tenant=TENANT, dfid=changed.judged)
     assert isinstance(found, NotReplayable)
+
+
+def test_a_changed_record_is_a_difference(changed: Flows) -> None:
+    """Records are folded again from the entries, and compared with their rows."""
+    row = DecisionRecord.objects.filter(dfid=changed.accepted).latest("seq")
+    body = bytes(row.body).replace(b'"terminal":true', b'"terminal":null')
+    ledger_tampering.execute("UPDATE audit_decisionrecord SET body = %s WHERE id = %s", [body, row.pk])
+    found = difference(changed.accepted)
+    assert (found.change, found.path) == (Change.TAMPERED, "/record")
+    assert LedgerEntry.objects.get(stream=str(changed.accepted), seq=found.seq).kind == "record:emitted"
+
+
+def test_records_are_counted(flows: Flows) -> None:
+    found = flow_replay.replay(tenant=TENANT, dfid=flows.accepted)
+    assert isinstance(found, ReplayEqual)
+    assert found.checked["records"] == DecisionRecord.objects.filter(dfid=flows.accepted).count() > 0

@@ -32,6 +32,7 @@ from tests.support import (
     fake_target,
     gate_cases,
     guard_rounds,
+    incident_story,
     notice_receivers,
     resources_pack,
     trading_desk,
@@ -92,6 +93,8 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     _notes(desk, asked, olivia)
     _registry(desk)
     _routes()
+    mara = _person("mara", Role.SENIOR)
+    incident_story.write(author=olivia.pk, other=mara.pk, dfid=overridden.flow_id)
     sealing.seal_now()
     # Of what comes now there is an entry that waits for the tree.
     _good(stops.stop_agent(tenant="default", agent_id=trading_desk.AGENT, actor="user:1", reason="drill"))

@@ -31,7 +31,7 @@ def _statement(sql: str) -> Case:
     return lambda history: ledger_tampering.quietly(sql)
 
 
-def _rewritten(row: DecisionRecord, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def rewritten(row: DecisionRecord, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Write a record anew, hashed and signed by whoever holds the signing key."""
     record = canonical.decode(bytes(row.body))
     before = record.pop("audit")
@@ -62,7 +62,7 @@ def _never_escalated(record: dict[str, Any]) -> None:
 
 
 def _signed_anew(history: History) -> None:
-    _rewritten(_newest(history.overridden), _another_approver)
+    rewritten(_newest(history.overridden), _another_approver)
 
 
 def _throughout(change: Callable[[dict[str, Any]], None]) -> Case:
@@ -70,7 +70,7 @@ def _throughout(change: Callable[[dict[str, Any]], None]) -> Case:
 
     def tamper(history: History) -> None:
         row = _newest(history.overridden)
-        written = _rewritten(row, change)
+        written = rewritten(row, change)
         entry = LedgerEntry.objects.get(stream=str(row.dfid), seq=row.seq + 1)
         said = canonical.decode(bytes(entry.body))
         said["payload"] |= written

@@ -43,14 +43,8 @@ def test_the_control_is_whole(undone: History) -> None:
     assert result.findings == []
     assert result.leaves == newest().checkpoint.size == Tree.objects.get().size > 100
     assert result.leaves < LedgerEntry.objects.count()
-    assert result.checkpoints == 2
-
-
-@pytest.mark.parametrize("name", tree_tampering.CASES)
-def test_a_change_of_the_tree_is_found(undone: History, name: str) -> None:
-    fault, change = tree_tampering.CASES[name]
-    change(undone)
-    assert fault in {item.fault for item in findings.verify_all().findings}
+    # The empty tree, two rounds of incident rules, and the end.
+    assert result.checkpoints == 4
 
 
 def test_an_entry_that_was_rewritten_after_it_was_sealed_is_named(undone: History) -> None:

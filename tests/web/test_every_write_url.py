@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -13,15 +14,19 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from audit.models import LedgerEntry
 from escalations.contracts import Action
 from escalations.models import Decision, EffectStatement, Escalation, Note, NotificationRoute
+from runtime.contracts.incident import LinkKind
 from runtime.contracts.reasons import Reason
 from runtime.core import clock
 from runtime.flows.models import Attempt, Flow, Intent
 from runtime.guards.models import Guard, Review
+from runtime.incidents.models import Incident, IncidentRuleRow
+from runtime.incidents.services import incidents
+from runtime.incidents.services.incidents import Wanted
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Stop
 from runtime.registry.services import credentials, kinds, manifests
 from runtime.state.models import Fact
 from tests.escalations.test_replacing import called
-from tests.support import factories, gate_cases, guard_rounds, notice_receivers
+from tests.support import factories, gate_cases, guard_rounds, incident_story, notice_receivers
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
 REFUSED = frozenset({401, 403, 404, 405, 410})
@@ -33,6 +38,7 @@ FOR_SIGNED_IN = (
     "account/sessions/end/",
     "conformance/run/",
     "escalations/views/",
+    "flows/<uuid:dfid>/evidence/start/",
     "tour/",
 )
 FOR_AGENT_KEYS = ("api/v1/handshake",)
@@ -64,7 +70,15 @@ def standing(db: None) -> dict[str, str]:
     change = OwnerChange.objects.create(
         agent=desk.agent, owner_before="a", owner_after="b", asked_by="user:1", asked_at=clock.now()
     )
+    lead = factories.user("lead").pk
+    incident = incident_story.open_by(lead, links=[Wanted(LinkKind.AGENT, desk.agent.agent_id)])
+    soon = clock.now().date()
+    given: dict[str, Any] = {"tenant": factories.TENANT, "incident_id": incident.pk, "author": lead}
+    assert incidents.add_action(text="Fix it", owner=lead, due_on=soon, **given) is None
     return {
+        "incident_id": str(incident.pk),
+        "link": str(incident.links.get().pk),
+        "action_id": str(incident.actions.get().pk),
         "intent_id": str(left.intent_id),
         "number": "1",
         "escalation_id": str(escalation.pk),
@@ -117,6 +131,9 @@ def snapshot() -> dict[str, object]:
         "groups": list(Group.objects.order_by("pk").values_list("name", "user")),
         "reviews": list(Review.objects.values_list("pk", "state")),
         "calls": list(Attempt.objects.order_by("pk").values_list("pk", "effect")),
+        "incidents": list(Incident.objects.values_list("pk", "state", "title", "lead")),
+        "of_incidents": LedgerEntry.objects.filter(stream__startswith="incident:").count(),
+        "incident_rules": IncidentRuleRow.objects.count(),
         "questions": LedgerEntry.objects.filter(kind="status_query:started").count(),
         "statements": EffectStatement.objects.count(),
         "notes": Note.objects.count(),

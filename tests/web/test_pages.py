@@ -33,6 +33,8 @@ PAGES = [
     "/budgets/",
     "/memory/",
     "/reviews/",
+    "/incidents/",
+    "/incidents/rules/",
     "/kinds/",
     "/kinds/ADJUST_POSITION/",
     "/budgets/reservations/",

@@ -208,6 +208,7 @@ def test_what_a_kind_asks_for_stands_on_its_page(desk: factories.Desk, ada: Clie
             approval_mode="destructive",
             gate_id="GATE_DESK",
             subjects=["position:${params.symbol}"],
+            scorecard={"targets": {"wall_clock_s": 90, "cost_usd": "0.05"}, "minimum": {"policy": "0.75"}},
         )
     )
     page = ada.get("/kinds/ADJUST_POSITION/").content.decode()
@@ -220,5 +221,8 @@ def test_what_a_kind_asks_for_stands_on_its_page(desk: factories.Desk, ada: Clie
         "GATE_DESK",
         "position:${params.symbol}",
         "/records/?decision_key=ADJUST_POSITION",
+        "within 90 s",
+        "within 0.05 USD",
+        "at least 0.75",
     ):
         assert words in page, words

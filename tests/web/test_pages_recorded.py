@@ -54,7 +54,7 @@ def test_a_kinds_page_and_its_editor(desk: factories.Desk, reader: Client) -> No
 
 
 def test_a_manifests_page_its_editor_and_its_agents_page(desk: factories.Desk, reader: Client) -> None:
-    fields = ["model_profile", "evaluator_suite"]
+    fields = ["model_profile"]
     for page in ("/agents/trader/", "/agents/trader/manifests/1.4.0/", "/agents/trader/manifests/new/"):
         assert named(text_of(reader, page)) == fields, page
     draft = gate_cases.manifest(version="1.5.0", model_profile="small").to_bytes().decode()
@@ -65,7 +65,7 @@ def test_a_manifests_page_its_editor_and_its_agents_page(desk: factories.Desk, r
 def test_the_decision_page(desk: factories.Desk, reader: Client) -> None:
     said = desk.propose(desk.open(), params=factories.OVER_LIMIT)
     page = text_of(reader, f"/escalations/{Escalation.objects.get(pk=said['escalation_id']).pk}/")
-    assert named(page) == [*OF_KIND, "manifest.model_profile", "manifest.evaluator_suite"]
+    assert named(page) == [*OF_KIND, "manifest.model_profile"]
 
 
 def test_where_all_is_enforced_nothing_is_said(reader: Client) -> None:

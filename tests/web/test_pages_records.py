@@ -154,7 +154,7 @@ def test_one_record_says_what_was_decided_by_whom_and_on_what(world: Recorded) -
         "max_notional",
         "manifest:trader@1.4.0",
         "No target was called",
-        "No evaluator has scored it",
+        "Only the record of the end is scored",
     ):
         assert found in words, found
     row = world.row("overridden 2")

@@ -19,7 +19,7 @@ from audit.contracts import fields
 from dir_console.conformance import catalogue, frameworks, words
 from dir_console.conformance.items import Check, Group
 from runtime.contracts import problem_codes, reasons
-from runtime.kernel import lifecycle, manifest_lint, version_diff
+from runtime.kernel import incident_moves, lifecycle, manifest_lint, version_diff
 from runtime.kernel.gate import pipeline
 from runtime.registry.services import agents
 
@@ -141,6 +141,9 @@ def flow_states() -> str:
         "States of a flow",
         "Every allowed transition. A transition is a compare-and-swap on the flow's state and version.",
         diagram(lifecycle.MOVES),
+        "## States of an incident",
+        "People move it, each time with a reason; see [incidents](incidents.md).",
+        diagram(incident_moves.MOVES),
     )
 
 
@@ -238,6 +241,41 @@ def conformance_items() -> str:
     return page("Conformance", words.ABOUT, words.RUNNING, *parts, words.LIMITS, *mapped)
 
 
+def tamper_matrix() -> str:
+    """The table that the tests of `tests/verification/test_tamper_matrix.py` try, group by group."""
+    head = (
+        "what was changed",
+        "server",
+        "server, with a kept checkpoint",
+        "verifier",
+        "and with it",
+        "why not",
+    )
+    parts: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    source = ROOT / "tests" / "support" / "tamper_matrix.txt"
+    for line in [*source.read_text(encoding="utf-8").splitlines(), "#"]:
+        if not line.startswith("#"):
+            case, flow, server, kept, *packs = (cell.strip() for cell in line.split(" | "))
+            told = packs[:2] if flow != "-" else ["not in a pack"] * 2
+            rows.append((case, server, kept if kept != server else "the same", *told, *(packs[2:] or [""])))
+        elif rows:
+            parts.append(table(head, rows))
+            rows = []
+        if line.startswith("# "):
+            parts.append(f"## {line.removeprefix('# ')}")
+    return page(
+        "Tamper matrix",
+        "What the owner of a database may change, one thing at a time, on SQLite and on PostgreSQL, and who "
+        "names it: `verify_ledger` (its first finding: fault, stream, number of the entry), `verify_ledger "
+        "--from` a checkpoint that was kept elsewhere, and the [verifier](ledger.md#evidence-packs) on a "
+        "pack that the tampered database exports, without and with that checkpoint. *named absent* means "
+        "that the pack does not hold what was changed and says so. N stands for a number or a digest. "
+        "What nobody finds stands here too, with the reason.",
+        *parts,
+    )
+
+
 def contract_page(contract: fields.Contract) -> str:
     """One row for each field: what it is made of, and why it may be null."""
     rows = (
@@ -267,6 +305,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reasons.md": reason_codes,
     "settings.md": setting_names,
     "states.md": flow_states,
+    "tamper-matrix.md": tamper_matrix,
     **{f"contracts/{name}.md": partial(contract_page, each) for name, each in contracts.CONTRACTS.items()},
     **{
         f"contracts/{name}.schema.json": partial(contract_schema, each)

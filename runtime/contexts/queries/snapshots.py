@@ -14,6 +14,14 @@ def get_snapshot(*, tenant: str, dfid: UUID, context_ref: str) -> Snapshot | Non
     return rows.filter(flow=dfid, flow__tenant=tenant, context_ref=context_ref).first()
 
 
+def list_flows_of(*, tenant: str, low: str, high: str, size: int) -> list[tuple[str, UUID]]:
+    """References of contexts from `low` to `high`, each with a flow whose agent was given it."""
+    rows = Snapshot.objects.filter(context_ref__gte=low, context_ref__lte=high).order_by("context_ref")
+    # The tenant is compared here: a database that was asked would begin with all flows of the tenant.
+    found = rows.values_list("context_ref", "flow_id", "flow__tenant")[:size]
+    return [(ref, dfid) for ref, dfid, whose in found if whose == tenant]
+
+
 def compare_recorded(row: Snapshot) -> mismatches.Mismatch | None:
     """Whether a context is the one that was given to its agent, in one query."""
     ref, kinds = row.context_ref, (Kind.CONTEXT_COMPILED,)

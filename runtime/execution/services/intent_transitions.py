@@ -228,7 +228,9 @@ def _record(
     found = (
         () if observed is None else execution.deviations(expected=expected, receipt=observed, written=changes)
     )
-    listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed)]
+    named = None if receipt is None else result_rules.name_outcome(intent, plan, receipt=receipt)
+    wrong = () if named is None else named.deviations
+    listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed, *wrong)]
     _change(intent, state=intent_records.ENDED_BY[status], finished_at=journal.at)
     # From the first attempt to this moment; 0 where nothing was ever tried.
     attempts = Attempt.objects.filter(intent=intent).order_by("number")
@@ -255,6 +257,11 @@ def _record(
             outcome_digest=intent_records.outcome_digest(outcome),
         )
     )
+    own = {}
+    if named is not None:
+        result_rules.record_name(journal, intent, named, receipt_commitment=receipt_commitment)
+        outputs = None if named.outputs is None else canonical.decode(named.outputs)
+        own = {"outcome": named.outcome, "outputs": outputs}
     effect = Effect.HAPPENED
     if status is not OutcomeStatus.SUCCEEDED:
         # Who gave up on a call may or may not know whether it took effect.
@@ -269,6 +276,7 @@ def _record(
             "receipt": None if receipt is None else canonical.decode(receipt),
             "attempts": intent.attempts,
             "deviations": listed,
+            **own,
         },
     )
 

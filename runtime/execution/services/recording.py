@@ -82,6 +82,9 @@ def follow_result(
     result_rules.record_route(journal, intent, plan, choice=decided.choice)
     match action:
         case Succeed(receipt=receipt):
+            asked = saga.question(journal, intent, plan, receipt=receipt.body, receipt_commitment=kept or "")
+            if asked is not None:
+                return EscalateToPerson(reason=asked, failures=intent.failures)
             saga.advance(
                 journal,
                 intent,

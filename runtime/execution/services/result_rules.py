@@ -10,7 +10,7 @@ here too. Locking them first would need the receipt before the intent is known t
 from dataclasses import dataclass
 from uuid import UUID
 
-from audit import actors, canonical, events
+from audit import actors, canonical, events, ledger
 from audit.models import LedgerEntry
 from runtime.contracts.outcome import Deviation, FactChange
 from runtime.contracts.policy_kind import RouteAction
@@ -19,8 +19,9 @@ from runtime.contracts.states import FeedbackType
 from runtime.flows.models import Intent
 from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import routes, writes
+from runtime.kernel import outcomes, routes, writes
 from runtime.kernel.execution import Action, FinishedAttempt
+from runtime.kernel.outcomes import NamedOutcome
 from runtime.kernel.routes import RouteChoice, Routed
 from runtime.kernel.rules import safety
 from runtime.proposals.queries import stored_cases
@@ -138,6 +139,41 @@ def write_facts(journal: Journal, intent: Intent, plan: IntentPlan, *, receipt: 
                 why=deviation.why or "",
             )
         )
+
+
+def name_outcome(intent: Intent, plan: IntentPlan, *, receipt: bytes) -> NamedOutcome | None:
+    """What the kind's own `outcome` and `outputs` make of the receipts, by the rules of the verdict.
+
+    `receipt` is what the outcome holds: one receipt, or `{step: receipt}`. None where the kind asks nothing.
+    """
+    if not plan.is_followed:
+        return None
+    case = stored_cases.get_case(proposal_id=intent.proposal_id)
+    if not case.kind.asks_receipts:
+        return None
+    found = outcomes.receipts_of(receipt, steps=[step.step for step in plan.steps])
+    return outcomes.ask(case.kind, names={**case.names, **found})
+
+
+def record_name(
+    journal: Journal, intent: Intent, named: NamedOutcome, *, receipt_commitment: str | None
+) -> None:
+    """Record what the receipts came to; the outputs are behind a commitment, so that they can be erased."""
+    kept = None
+    if named.outputs is not None:
+        kept = ledger.commit_payload(tenant=intent.tenant, body=named.outputs)
+    journal.add(
+        events.OutcomeNamed(
+            intent_id=str(intent.pk),
+            outcome=named.outcome,
+            outputs=named.output_names,
+            outputs_commitment=kept,
+            receipt_commitment=receipt_commitment,
+            findings=tuple(
+                events.OutcomeFinding(code=item.code or "", place=item.fact) for item in named.deviations
+            ),
+        )
+    )
 
 
 def writer_of(intent_id: UUID) -> str:

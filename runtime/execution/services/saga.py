@@ -5,6 +5,7 @@ partially executed its agent is locked (DIR paper, 7.3): the agent's row is lock
 `locks.lock_intent` sees to where there are several steps.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -47,8 +48,9 @@ def advance(
     """
     if valid_until is not None:
         intent_transitions.extend_window(intent, valid_until=valid_until)
+    was_questioned = recorded_by != actors.SYSTEM and _has_receipt(intent, plan)
     _settle(journal, intent, plan, recorded_by=recorded_by)
-    if intent.direction == Direction.FORWARD:
+    if intent.direction == Direction.FORWARD and not was_questioned:
         result_rules.write_facts(journal, intent, plan, receipt=receipt)
     if intent.steps == 1:
         intent_transitions.close(
@@ -94,6 +96,54 @@ def advance(
         _converge(journal, intent, plan, recorded_by=recorded_by)
     else:
         _go_on(journal, intent, plan, following)
+
+
+def question(
+    journal: Journal,
+    intent: Intent,
+    plan: IntentPlan,
+    *,
+    receipt: bytes,
+    receipt_commitment: str,
+) -> Reason | None:
+    """Ask a person about a last receipt that comes to no outcome that the kind allows, or to unfit outputs.
+
+    The effect has happened: its receipt and the facts taken from it stand, and no call is made again. Why the
+    person is asked; None, and nothing is changed, where nothing is wrong or further steps follow.
+    """
+    whole = _last_receipt(intent, plan, receipt)
+    named = None if whole is None else result_rules.name_outcome(intent, plan, receipt=whole)
+    if whole is None or named is None or named.reason is None:
+        return None
+    _settle(journal, intent, plan, recorded_by=actors.SYSTEM)
+    result_rules.write_facts(journal, intent, plan, receipt=receipt)
+    kept = receipt_commitment
+    if intent.steps > 1:
+        kept = ledger.commit_payload(tenant=intent.tenant, body=whole)
+    result_rules.record_name(journal, intent, named, receipt_commitment=kept)
+    intent_transitions.ask_person(journal, intent, plan, reason=named.reason, failures=intent.failures)
+    return named.reason
+
+
+def _last_receipt(intent: Intent, plan: IntentPlan, receipt: bytes) -> bytes | None:
+    """What the outcome would hold with this receipt of the call at hand; None where that is not the last."""
+    if intent.direction != Direction.FORWARD or not plan.is_followed:
+        return None
+    if intent.steps == 1:
+        return receipt
+    here, progress = intent_plan.position_of(intent), saga_progress.progress_of(intent)
+    after = replace(progress, done=progress.done | {here.step})
+    following = saga.after(here, steps=intent.steps, progress=after, fallbacks=plan.fallbacks)
+    if following is not End.COMPLETED:
+        return None
+    receipts = _receipts(intent) | {plan.step_id(here.step): canonical.decode(receipt)}
+    return canonical.encode(receipts)
+
+
+def _has_receipt(intent: Intent, plan: IntentPlan) -> bool:
+    """Whether the call at hand has its receipt, and waits for a person because of what that says."""
+    current = plan.current(intent)
+    return current is not None and calls_in_doubt.has_receipt(intent=intent, key=current.step.key)
 
 
 def fail(
@@ -240,8 +290,7 @@ def _complete(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by
 
     Where two of them speak of the same fact, the later one counts.
     """
-    rows = StepReceipt.objects.filter(intent=intent, direction=Direction.FORWARD).order_by("position")
-    receipts: dict[str, Any] = {row.step: canonical.decode(bytes(row.receipt)) for row in rows}
+    receipts = _receipts(intent)
     body = canonical.encode(receipts)
     intent_transitions.close(
         journal,
@@ -252,6 +301,12 @@ def _complete(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by
         observed={name: value for receipt in receipts.values() for name, value in receipt.items()},
         recorded_by=recorded_by,
     )
+
+
+def _receipts(intent: Intent) -> dict[str, Any]:
+    """The receipts of the finished forward steps, in their order."""
+    rows = StepReceipt.objects.filter(intent=intent, direction=Direction.FORWARD).order_by("position")
+    return {row.step: canonical.decode(bytes(row.receipt)) for row in rows}
 
 
 def _converge(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:

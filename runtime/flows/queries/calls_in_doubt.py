@@ -18,6 +18,8 @@ from runtime.flows.models import Attempt, Flow, Intent, StepReceipt
 IN_DOUBT = Q(state=AttemptState.UNKNOWN, purpose=Purpose.CALL, effect="")
 # A receipt came after a person had stated that nothing happened.
 CONTRADICTED = Q(contradicts__gt="")
+# What became of a call is known: it took effect.
+HAPPENED = Q(effect=Effect.HAPPENED) | Q(state=AttemptState.SUCCEEDED)
 UNANSWERED = IN_DOUBT & Q(number__gt=F("intent__answered"))
 
 
@@ -45,10 +47,16 @@ def is_call_unanswered(*, intent: Intent, key: str) -> bool:
 def is_done_unrecorded(*, intent: Intent, key: str) -> bool:
     """Whether a call under the key at hand is known to have happened: its receipt came too late.
 
-    A person has yet to mark it done, so the walk is still before it.
+    A person has yet to mark it done, so the walk is still before it. So is one whose receipt a person is to
+    look at.
     """
-    done = Attempt.objects.filter(intent=intent, target_key=key, effect=Effect.HAPPENED)
+    done = Attempt.objects.filter(HAPPENED, intent=intent, target_key=key)
     return done.exists()
+
+
+def has_receipt(*, intent: Intent, key: str) -> bool:
+    """Whether a call under the key at hand has its receipt in time, so that a person is asked about that."""
+    return Attempt.objects.filter(intent=intent, target_key=key, state=AttemptState.SUCCEEDED).exists()
 
 
 def is_replaced_known_done(*, intent: Intent, key: str) -> bool:
@@ -79,7 +87,7 @@ def _known_done(intent: Intent, direction: Direction) -> QuerySet[Attempt]:
     recorded = StepReceipt.objects.filter(
         intent=OuterRef("intent"), step=OuterRef("step"), direction=OuterRef("direction")
     )
-    done = Attempt.objects.filter(~Exists(recorded), intent=intent, effect=Effect.HAPPENED)
+    done = Attempt.objects.filter(HAPPENED & ~Exists(recorded), intent=intent)
     return done.filter(direction=direction)
 
 

@@ -86,6 +86,14 @@ def kinds_in_use(*, tenant: str) -> list[str]:
     return list(from_flows.values_list("policy_kind", flat=True).distinct()[:100])
 
 
+def get_previous(flow: Flow) -> Flow | None:
+    """The flow of the same agent and kind that was opened before this one, or None."""
+    if not flow.policy_kind:
+        return None
+    rows = Flow.objects.of(flow.tenant).filter(policy_kind=flow.policy_kind, agent=flow.agent_id)
+    return rows.filter(pk__lt=flow.pk).order_by("-pk").first()
+
+
 def list_recent_of(*, agent: Agent, size: int) -> Sequence[Flow]:
     """The newest flows of an agent."""
     return list(Flow.objects.filter(agent=agent).select_related("agent").order_by("-dfid")[:size])

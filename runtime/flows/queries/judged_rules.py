@@ -40,6 +40,7 @@ def of(case: Case, verdict: VerdictDocument) -> Rules:
         reversals={
             step.step: step.compensation.key for step in verdict.steps if step.compensation is not None
         },
+        scoring=None if kind.scorecard is None else kind.scorecard.model_dump(mode="json"),
     )
 
 

@@ -56,6 +56,10 @@ def get_effect(*, proposals: Collection[UUID]) -> Effect:
     in_doubt: dict[str, set[tuple[UUID, str]]] = {way: set() for way in Direction.values()}
     for intent_id, step, direction in finished.values_list("intent", "step", "direction"):
         known[direction].add((intent_id, step))
+    # A single call has no row of its step: what a person is asked about is known from its receipt alone.
+    succeeded = Attempt.objects.filter(intent__proposal__in=proposals, state=AttemptState.SUCCEEDED)
+    for intent_id, step, direction in succeeded.values_list("intent", "step", "direction"):
+        known[direction].add((intent_id, step))
     calls = unknown.exclude(effect=Effect.NOT_HAPPENED)
     for intent_id, step, direction, effect in calls.values_list("intent", "step", "direction", "effect"):
         (known if effect == Effect.HAPPENED else in_doubt)[direction].add((intent_id, step))

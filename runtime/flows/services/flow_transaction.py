@@ -91,7 +91,8 @@ class Journal:
     def write(self) -> None:
         """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row.
 
-        At a checkpoint, and at the flow's end, its DecisionRecord is written as well.
+        At a checkpoint, at the flow's end, and when something comes after it, its DecisionRecord is written
+        as well.
         """
         if self.flow.state in ENDED and not self.had_ended:
             if not actors.is_user(self.actor) and calls_in_doubt.needs_person(flow=self.flow):
@@ -108,9 +109,12 @@ class Journal:
             at=self.at,
             events=self.entries,
             find_rules=self._rules_behind,
+            has_ended=self.had_ended,
         )
         if emission is not None:
             emission.store()
+            # A record of the end waits for its scorecard, until one is made that has it.
+            self.flow.score_due = emission.row.terminal and not emission.is_scored
             self.add(emission.event)
         head = ledger.append(
             tenant=self.flow.tenant,
@@ -136,6 +140,7 @@ class Journal:
             head_hash=self.flow.head_hash,
             updated_at=self.flow.updated_at,
             ended_at=self.flow.ended_at,
+            score_due=self.flow.score_due,
         )
         if changed != 1:
             raise transactions.ConcurrentUpdateError

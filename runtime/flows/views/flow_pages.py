@@ -112,6 +112,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
         "parent": None if parent is None else _relative(parent),
         "children": below,
         "children_open": children.count_open(parent=flow) if below else 0,
+        "before": flow_search.get_previous(flow),
     }
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verify.snapshot():

@@ -3,16 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from audit.records import fold, periods
-from audit.records.queries import RecordFilter
+from audit.records import evaluators, fold, periods
+from audit.records.queries import RecordFilter, Superseded
 from runtime.core.views import query_params
 
-_TEXTS: Final = ("decision_key", "subject", "approver", "policy_decision", "trace_id", "agent_id")
+_TEXTS: Final = ("decision_key", "subject", "approver", "policy_decision", "trace_id", "agent_id", "outcome")
 _CHOICES: Final[Mapping[str, frozenset[str]]] = {
     "status": frozenset(fold.Status),
     "approval_mode": frozenset(fold.MODES),
+    "scorecard": frozenset(evaluators.RESULTS),
+    "failed_evaluator": frozenset(evaluators.NAMES),
+    "superseded": frozenset(Superseded),
 }
 FIELDS: Final = (*_TEXTS, *_CHOICES, "dfid", "from", "to")
 _LONGEST: Final = 200
@@ -47,8 +50,10 @@ def read(given: Mapping[str, str]) -> AskedRecords:
     since, until = (read_moment(typed, name, wrong) for name in ("from", "to"))
     if wrong:
         return AskedRecords(wanted=RecordFilter(), typed=typed, wrong=wrong)
-    texts = {name: typed[name] for name in (*_TEXTS, *_CHOICES)}
-    return AskedRecords(wanted=RecordFilter(**texts, dfid=dfid, since=since, until=until), typed=typed)
+    texts: dict[str, Any] = {name: typed[name] for name in (*_TEXTS, *_CHOICES)}
+    superseded = Superseded(texts.pop("superseded"))
+    wanted = RecordFilter(**texts, superseded=superseded, dfid=dfid, since=since, until=until)
+    return AskedRecords(wanted=wanted, typed=typed)
 
 
 def read_moment(typed: Mapping[str, str], name: str, wrong: dict[str, str]) -> datetime | None:

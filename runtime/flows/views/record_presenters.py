@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from django.urls import reverse
 
-from audit.records import dsse
+from audit.records import dsse, evaluators
 from audit.records.fold import Status
-from audit.records.queries import OtherRecord, Read, Record
+from audit.records.queries import OtherRecord, Read, Record, Superseded
 from audit.sealing.keys import Keyring
 from runtime.core.views import labels, query_params, times
 from runtime.core.views.labels import Badge
@@ -40,6 +40,29 @@ SIGNED: Final[Mapping[bool | None, Badge]] = {
     False: Badge("danger", "high", "Signature is wrong", "The named key did not sign it while it was valid"),
     None: Badge("warn", "ask", "Key not known", "No entry has begun the key that is named"),
 }
+RESULTS: Final[Mapping[str, Badge]] = {
+    evaluators.PASSED: Badge("ok", "check", "Passed", "No score is below its minimum"),
+    evaluators.FAILED: Badge("danger", "cross", "Failed", "At least one score is below its minimum"),
+    evaluators.UNSCORED: Badge("idle", "ask", "Not scored", "No evaluator could give a score"),
+}
+SCORED: Final[Mapping[bool | None, Badge]] = {
+    True: Badge("ok", "check", "Enough"),
+    False: Badge("danger", "cross", "Too low"),
+    None: Badge("idle", "ask", "No score"),
+}
+EVALUATORS: Final[Mapping[str, str]] = {
+    "policy": "Policy",
+    "utility": "Utility",
+    "latency": "Latency",
+    "safety": "Safety",
+    "cost": "Cost",
+}
+WHICH: Final[Mapping[str, str]] = {
+    Superseded.HIDDEN: "Leave out",
+    Superseded.SHOWN: "Show as well",
+    Superseded.ALONE: "Show only these",
+}
+SUPERSEDED: Final = Badge("idle", "exit", "Superseded", "A later record has taken its place")
 MATCHES: Final = Badge("ok", "check", "Matches its ledger entry", "The entry holds the hash of this record")
 
 
@@ -54,7 +77,10 @@ class RecordRow:
     at: datetime | None = None
     decision: str = ""
     status: Badge | None = None
+    superseded: Badge | None = None
     outcome: str = ""
+    score: Badge | None = None
+    failed: str = ""
     agent_id: str = ""
     subjects: Sequence[str] = ()
     mode: str = ""
@@ -88,7 +114,10 @@ def _row(row: Read, names: Mapping[str, str]) -> RecordRow:
         at=datetime.fromisoformat(document["timestamp"]),
         decision=decision(document),
         status=labels.badge(STATUSES, document["status"]),
+        superseded=SUPERSEDED if row.superseded_by else None,
         outcome=document["outputs"]["outcome"],
+        score=_result(document),
+        failed=", ".join(line["title"] for line in _scores(document) if line["passed"] is False),
         agent_id=document["actor"]["id"],
         subjects=document["subject_ids"],
         mode=mode(document["approval_mode_effective"]),
@@ -142,6 +171,9 @@ def shown(record: Record, ring: Keyring) -> dict[str, Any]:
         "decision": decision(document),
         "status": labels.badge(STATUSES, document["status"]),
         "mode": mode(document["approval_mode_effective"]),
+        "superseded": SUPERSEDED if record.superseded_by else None,
+        "superseded_by": record.superseded_by,
+        "scores": document["scorecard"] | {"result": _result(document), "lines": _scores(document)},
         "matches": MATCHES,
         "signed": SIGNED[signed],
         "signature": record.signature.hex(),
@@ -157,6 +189,27 @@ def shown(record: Record, ring: Keyring) -> dict[str, Any]:
         "took": times.span(timedelta(milliseconds=document["budget_usage"]["wall_clock_ms"])),
         "body": labels.pretty(document),
     }
+
+
+def _result(document: Mapping[str, Any]) -> Badge | None:
+    scorecard = document["scorecard"]
+    return labels.badge(RESULTS, scorecard["result"]) if scorecard else None
+
+
+def _scores(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The scores of a record, in the order of the suite's evaluators as people read them."""
+    scorecard = document["scorecard"]
+    details = scorecard.get("details", {})
+    order = [*(name for name in EVALUATORS if name in details), *(details.keys() - EVALUATORS.keys())]
+    return [
+        details[name]
+        | {
+            "title": EVALUATORS.get(name, name),
+            "value": scorecard[name],
+            "badge": SCORED[details[name]["passed"]],
+        }
+        for name in order
+    ]
 
 
 def _inputs(document: Mapping[str, Any]) -> list[str]:

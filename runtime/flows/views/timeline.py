@@ -13,7 +13,7 @@ from audit.events import Kind
 from audit.models import LedgerEntry
 from audit.presenters import LANES, Lane, LaneShown, present
 from runtime.contracts import states
-from runtime.core.views import labels, query_params, times
+from runtime.core.views import labels, query_params, stream_names, times
 from runtime.kernel import effects
 
 WAIT = timedelta(seconds=5)
@@ -90,6 +90,7 @@ class TimelineLine:
     link: str
     link_word: str
     flow_url: str
+    url: str
 
 
 def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneShown:
@@ -152,6 +153,7 @@ def lines(
                 link=(link := _link(entry.kind, payload, entry.stream))[0],
                 link_word=link[1],
                 flow_url=reverse("flow", args=[dfid]) if (dfid := query_params.uuid(entry.stream)) else "",
+                url=stream_names.entry_url(entry.stream, entry.seq),
             )
         )
         previous_at = entry.at

@@ -109,13 +109,13 @@ def _against(case: Case) -> tuple[Finding, ...]:
         return tuple(what.check_schema(case))
     kind, asked = case.kind, case.proposal
     refused = tuple(who_and_when.check_authority(case))
-    if refused or not (kind.limits or kind.forbidden):
+    if refused or not (kind.limits or kind.forbidden or kind.needs):
         return refused
     if not safety.fits(kind, params=asked.params, constraints=asked.execution_constraints):
         version = f"{kind.kind} {kind.version}"
         said = f"What was accepted no longer fits {version}: its limits cannot be checked."
         return (findings.refer(CheckName.SCHEMA, Reason.INVALID_SCHEMA, said, subject=version),)
-    return (*what.check_red_lines(case), *what.check_limits(case))
+    return (*what.check_red_lines(case), *what.check_evidence(case), *what.check_limits(case))
 
 
 def _spec(case: Case) -> tuple[Finding, ...]:

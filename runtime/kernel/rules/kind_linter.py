@@ -70,6 +70,8 @@ def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
         *_walk_problems(kind),
         *_route_problems(kind),
         *_impact_problems(kind),
+        *_scoring_problems(kind),
+        *_outcome_problems(kind),
     )
 
 
@@ -278,6 +280,34 @@ def _impact_problems(kind: KindDocument) -> Iterator[KindProblem]:
     if kind.cooling_s is not None and Impact.CRITICAL not in kind.impact:
         said = f"only a decision of impact {Impact.CRITICAL} cools down, and impact never gives it"
         yield KindProblem(("cooling_s",), said)
+
+
+def _scoring_problems(kind: KindDocument) -> Iterator[KindProblem]:
+    """A part of a scorecard that could have no consequence."""
+    scoring = kind.scorecard
+    if scoring is None:
+        return
+    targets, minimum = scoring.targets, scoring.minimum
+    if not targets.model_dump(exclude_none=True) and not minimum.model_dump(exclude_none=True):
+        yield KindProblem(("scorecard",), "a scorecard declares at least one target or minimum")
+    if minimum.latency is not None and targets.wall_clock_s is None:
+        said = "latency is only scored against a target: declare targets.wall_clock_s"
+        yield KindProblem(("scorecard", "minimum", "latency"), said)
+    if minimum.cost is not None and targets.cost_usd is None and targets.tokens is None:
+        said = "cost is only scored against a target: declare targets.cost_usd or targets.tokens"
+        yield KindProblem(("scorecard", "minimum", "cost"), said)
+
+
+def _outcome_problems(kind: KindDocument) -> Iterator[KindProblem]:
+    """What an outcome of the kind's own needs: receipts to ask, and what they may come to."""
+    asked = [("outcome",)] if kind.outcome is not None else []
+    asked += [("outputs",)] if kind.outputs else []
+    if asked and not kind.steps:
+        yield KindProblem(asked[0], "without steps there is no receipt to ask")
+    if kind.outcome is not None and not kind.allowed_outcomes:
+        yield KindProblem(("outcome",), "allowed_outcomes must list the outcomes that it may name")
+    if kind.outputs and kind.outputs_schema is None:
+        yield KindProblem(("outputs",), "outputs need an outputs_schema that they must fit")
 
 
 def _reads_key(template: str) -> bool:

@@ -46,6 +46,8 @@ REQUEST = JUDGED | {"intent"}
 BY_KEY = REQUEST | {"key"}
 # What a step writes back.
 RECEIPT = JUDGED | {"receipt"}
+# What the whole execution came to: `receipt` is that of its last step, `steps` has those of all by step.
+ENDED = RECEIPT | {"steps"}
 # Where the result of a step is routed to; `receipt` is empty where there is none.
 ROUTED = RECEIPT | {"outcome"}
 # Of a flow only its trigger is more than a few characters.
@@ -71,6 +73,7 @@ def sizes(
         "seen": shapes.FACT,
         "current": shapes.FACT,
         "receipt": shapes.FACT,
+        "steps": shapes.FACT,
         **{
             name: shapes.ANYTHING if schema is None else shapes.of_schema(schema, schema)
             for name, schema in of_kind.items()

@@ -49,6 +49,7 @@ def list_expressions(kind: KindDocument) -> Iterator[Standing]:
         yield from _expressions_of_step(step, ("steps", at))
     for at, route in enumerate(kind.routes):
         yield Standing(("routes", at, "when"), route.when, scope.ROUTED)
+    yield from _outcome(kind)
 
 
 def list_fact_templates(kind: KindDocument) -> Iterator[Standing]:
@@ -104,6 +105,13 @@ def _red_lines(kind: KindDocument) -> Iterator[Standing]:
     for at, line in enumerate(kind.red_lines):
         if isinstance(line, RedLine):
             yield Standing(("red_lines", at, "forbid"), line.forbid, scope.JUDGED)
+
+
+def _outcome(kind: KindDocument) -> Iterator[Standing]:
+    if kind.outcome is not None:
+        yield Standing(("outcome",), kind.outcome, scope.ENDED)
+    for name, source in kind.outputs.items():
+        yield Standing(("outputs", name), source, scope.ENDED)
 
 
 def _expressions_of_step(step: Step, place: Place) -> Iterator[Standing]:

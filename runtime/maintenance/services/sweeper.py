@@ -26,6 +26,7 @@ from runtime.flows.queries import due_intents
 from runtime.flows.services import leases, locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.guards.queries import due_runs
+from runtime.incidents.services import rule_rounds
 from runtime.maintenance.services import restores, watchdog
 from runtime.registry.queries import group_members
 from runtime.registry.services import membership_history, signins
@@ -58,6 +59,7 @@ class SweepResult:
     silences: int = 0
     memberships: int = 0
     signins: int = 0
+    incidents: int = 0
     failed: int = 0
 
 
@@ -111,6 +113,7 @@ def sweep() -> SweepResult:
     escalations = this.result_of("expire escalations", ports.expire_escalations) or 0
     minutes = this.repair_each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute)
     memberships = this.repair_each(group_members.list_unnoted(limit=BATCH), membership_history.note_one)
+    incidents = this.result_of("count what rules of incidents ask for", rule_rounds.run) or 0
     due = due_intents.list_due(at=at, limit=_RING_BATCH)
     rung = [item.intent_id for item in due if _is_its_turn(at, item.next_at)]
     if rung:
@@ -130,6 +133,7 @@ def sweep() -> SweepResult:
         silences=silences,
         memberships=memberships,
         signins=minutes,
+        incidents=incidents,
         failed=this.failed,
     )
 

@@ -1,12 +1,13 @@
-"""Replay of a flow: its chain, every row against its entries, and every verdict judged again.
+"""Replay of a flow: its chain, every row against its entries, every verdict and every scorecard made again.
 
 Nothing is sent to anybody, and nothing is written. A flow is read in one state of the database, beside a
 running server. The first difference is named by what was changed, since one change makes others follow.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 from audit import canonical, cells
@@ -15,9 +16,10 @@ from audit.models import LedgerEntry
 from audit.verification import verify
 from runtime.flows.models import Flow, Proposal
 from runtime.flows.queries import intent_records
+from runtime.kernel import outcomes
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import PolicyBundle
-from runtime.proposals.queries import replay_chain, replay_rows, replay_values
+from runtime.proposals.queries import replay_chain, replay_rows, replay_values, stored_cases
 from runtime.proposals.queries.replay_results import (
     Change,
     NotReplayable,
@@ -42,6 +44,8 @@ _COUNTED = {
     Kind.INTENT_CREATED: "intents",
     Kind.ATTEMPT_STARTED: "attempts",
     Kind.OUTCOME_RECORDED: "outcomes",
+    Kind.RECORD_SCORED: "scorecards",
+    Kind.RECORD_EMITTED: "records",
 }
 
 
@@ -87,7 +91,11 @@ def list_flows_of_trace(*, tenant: str, trace_id: str) -> list[UUID]:
 
 def _replay(history: RecordedHistory) -> ReplayResult:
     try:
-        unlike = next(replay_rows.compare(history), None) or next(_judged_otherwise(history), None)
+        unlike = (
+            next(replay_rows.compare(history), None)
+            or next(_judged_otherwise(history), None)
+            or next(_named_otherwise(history), None)
+        )
     except verify.UNREADABLE as error:
         return ReplayDifference(
             dfid=history.dfid,
@@ -136,8 +144,52 @@ def _judged_otherwise(history: RecordedHistory) -> Iterator[Unlike]:
             )
 
 
+def _named_otherwise(history: RecordedHistory) -> Iterator[Unlike]:
+    """Outcomes that the kind of the verdict, asked again of the same receipts, names otherwise."""
+    created = {entry.payload["intent_id"]: entry.payload for entry in history.of_kind(Kind.INTENT_CREATED)}
+    for entry in history.of_kind(Kind.OUTCOME_NAMED):
+        said, intent = entry.payload, created.get(entry.payload["intent_id"])
+        row = None if intent is None else history.verdicts.get(intent["proposal_id"])
+        _, receipt = history.payloads.get(said["receipt_commitment"] or "", (None, None))
+        body = cells.bytes_of(receipt)
+        given = None if row is None else cells.bytes_of(row.input)
+        rules = None if row is None else cells.bytes_of(history.bundles.get(row.bundle_id))
+        if intent is None or not body or not given or not rules:
+            continue  # erased, or the comparison of rows had told
+        _, outputs = history.payloads.get(said["outputs_commitment"] or "", (None, None))
+        recorded = {
+            "outcome": said["outcome"],
+            "outputs": said["outputs"],
+            "findings": said["findings"],
+            "values": None if outputs is None else canonical.decode(cells.bytes_of(outputs) or b"null"),
+        }
+        found = _name_again(given, rules, receipt=body, steps=intent["step_ids"])
+        if found != recorded and not (said["outputs_commitment"] and outputs is None):
+            yield Unlike(
+                change=Change.POLICY,
+                seq=entry.seq,
+                row="outcome.name",
+                row_id=said["intent_id"],
+                recorded=canonical.encode(recorded).decode(),
+                found=canonical.encode(found).decode(),
+                proposal_id=intent["proposal_id"],
+            )
+
+
+def _name_again(given: bytes, rules: bytes, *, receipt: bytes, steps: Sequence[str]) -> dict[str, Any]:
+    case = stored_cases.case_of(judgement=given, rules=rules)
+    held = outcomes.receipts_of(receipt, steps=steps)
+    named = outcomes.ask(case.kind, names={**case.names, **held})
+    return {
+        "outcome": named.outcome,
+        "outputs": list(named.output_names),
+        "findings": [{"code": str(item.code), "place": item.fact} for item in named.deviations],
+        "values": None if named.outputs is None else canonical.decode(named.outputs),
+    }
+
+
 def _explain(history: RecordedHistory, unlike: Unlike) -> ReplayDifference:
-    pointer, recorded, found = "", unlike.recorded, unlike.found
+    pointer, recorded, found = replay_values.json_pointer(unlike.place), unlike.recorded, unlike.found
     # A copy would show the very words that were erased elsewhere.
     if unlike.body is not None and not history.erased:
         copies = replay_values.Copies(_list_copies(history))

@@ -14,6 +14,7 @@ class Change(StrEnum):
     POLICY = "changed_policy"
     TRANSCRIPT = "changed_transcript"
     CONTEXT = "changed_context"
+    SCORECARD = "changed_scorecard"
     TAMPERED = "tamper_detected"
 
 

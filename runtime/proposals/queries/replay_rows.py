@@ -5,7 +5,7 @@ Rules come first: with other rules a verdict comes out otherwise, too, and the r
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
@@ -13,13 +13,17 @@ from uuid import UUID
 from audit import canonical, cells, chain, queries
 from audit.chain import ChainBreak
 from audit.events import Kind
-from audit.models import Payload
+from audit.models import DecisionRecord, Payload, RecordTerm
 from audit.packs import sources
+from audit.records import emission, evaluators, fold
+from audit.records import queries as records
+from audit.records.evaluators import suite_of
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry
 from runtime.contexts.models import Snapshot
 from runtime.flows.models import Flow, Intent, Outcome, Proposal, StepReceipt, Verdict
 from runtime.flows.queries import intent_records
+from runtime.proposals.queries import replay_values
 from runtime.proposals.queries.replay_results import Change
 from runtime.registry.models import Bundle
 
@@ -34,6 +38,9 @@ _CHANGES: Mapping[str, Change] = {
     "outcome": Change.TRANSCRIPT,
     "stepreceipt": Change.TRANSCRIPT,
 }
+# Of tables of which only a part is about scores.
+_CHANGED_SCORES: Final = frozenset({"decisionrecord.scorecard", "recordterm.scorecard"})
+_OF_SCORES: Final = frozenset({RecordTerm.Name.SCORECARD.value, RecordTerm.Name.FAILED_EVALUATOR.value})
 # What targets answered, behind commitments of these entries.
 _ANSWERS: Final = frozenset(
     {
@@ -42,6 +49,7 @@ _ANSWERS: Final = frozenset(
         Kind.STATUS_QUERY_FINISHED,
         Kind.SAGA_ADVANCED,
         Kind.OUTCOME_RECORDED,
+        Kind.OUTCOME_NAMED,
     }
 )
 _MISSING_ROWS: Mapping[str, str] = {
@@ -65,6 +73,7 @@ class Unlike:
     """A cell that is not what its entry recorded.
 
     Where `recorded` is the digest of a document, `body` is what the cell holds, and `salt` came before it.
+    `place` is where inside the document the two values stand, where that is known already.
     """
 
     change: Change
@@ -76,6 +85,7 @@ class Unlike:
     body: bytes | None = None
     salt: bytes = b""
     proposal_id: str | None = None
+    place: tuple[str | int, ...] = ()
 
 
 @dataclass(kw_only=True)
@@ -153,6 +163,8 @@ def compare(history: RecordedHistory) -> Iterator[Unlike]:
     yield from _contexts(history)
     yield from _evidence(history)
     yield from _answers(history)
+    yield from _scorecards(history)
+    yield from _scored_again(history)
     yield from _inputs(history)
     yield from _signed(history)
     yield from _payloads(history, [entry for entry in history.entries if entry.kind not in _ANSWERS])
@@ -207,6 +219,61 @@ def _answers(history: RecordedHistory) -> Iterator[Unlike]:
         else:
             commitment = "receipt_commitment"
             yield from _committed(history, entry, "stepreceipt.receipt", name, commitment, step.receipt)
+
+
+def _scorecards(history: RecordedHistory) -> Iterator[Unlike]:
+    """The scorecard in the record that a score has led to, and what that is found by."""
+    rows = {seq: (pk, body) for seq, pk, body in _records(history)}
+    terms = RecordTerm.objects.filter(record__in=[pk for pk, _ in rows.values()], name__in=_OF_SCORES)
+    stored: dict[int, set[tuple[str, str]]] = {pk: set() for pk, _ in rows.values()}
+    for pk, name, value in terms.values_list("record", "name", "value"):
+        stored[pk].add((name, value))
+    for entry in history.of_kind(Kind.RECORD_SCORED):
+        if entry.seq not in rows:
+            continue  # a row that is gone is named with all others
+        pk, cell = rows[entry.seq]
+        record = records.document_of(cell)
+        if record is None:
+            continue  # and so is one that is no record
+        recorded = evaluators.scorecard(entry.payload)
+        yield from _of_scorecard(entry, recorded, record.get("scorecard"))
+        wanted = {
+            term for term in emission.terms_of({**record, "scorecard": recorded}) if term[0] in _OF_SCORES
+        }
+        if stored[pk] != wanted:
+            told, found = (sorted(": ".join(term) for term in terms) for terms in (wanted, stored[pk]))
+            yield _of(entry, "recordterm.scorecard", record["record_id"], told, found)
+
+
+def _scored_again(history: RecordedHistory) -> Iterator[Unlike]:
+    """Scorecards that the evaluators of today give otherwise of the same record."""
+    rows = {seq: body for seq, _, body in _records(history)}
+    for entry in history.of_kind(Kind.RECORD_SCORED):
+        # The record scored is emitted by the entry before, and folded from those before that one.
+        record = records.document_of(rows.get(entry.seq - 2))
+        if record is None or fold.record_hash(record) != entry.payload["record_hash"]:
+            continue  # a record that was changed is named with all others
+        if not entry.payload["scores"] and entry.payload["suite"] == suite_of(record):
+            continue  # not known when it was to be scored; it may be since
+        if entry.payload["suite"] not in evaluators.SUITES:
+            history.not_verified.append(f"the scorecard of entry {entry.seq}: its suite is unknown here")
+            continue
+        found = evaluators.scorecard(evaluators.evaluate(record).plain())
+        yield from _of_scorecard(entry, evaluators.scorecard(entry.payload), found)
+
+
+def _records(history: RecordedHistory) -> Iterable[tuple[int, int, object]]:
+    """Of each record of the flow the last entry that it is folded from, its key and its bytes."""
+    rows = DecisionRecord.objects.filter(tenant=history.tenant, dfid=history.dfid)
+    return rows.values_list("seq", "pk", "body")
+
+
+def _of_scorecard(entry: Entry, recorded: Any, found: Any) -> Iterator[Unlike]:
+    unlike = replay_values.first_difference(recorded, found)
+    if unlike is not None:
+        place, before, after = unlike
+        row = _of(entry, "decisionrecord.scorecard", entry.payload["record_id"], before, after)
+        yield replace(row, place=place)
 
 
 def _inputs(history: RecordedHistory) -> Iterator[Unlike]:
@@ -352,7 +419,7 @@ def _of(
     entry: Entry, row: str, row_id: str, recorded: Any, found: Any, change: Change | None = None
 ) -> Unlike:
     return Unlike(
-        change=change or _CHANGES.get(row.partition(".")[0], Change.TAMPERED),
+        change=change or _change_of(row),
         seq=entry.seq,
         row=row,
         row_id=row_id,
@@ -360,6 +427,12 @@ def _of(
         found=found,
         proposal_id=entry.payload.get("proposal_id"),
     )
+
+
+def _change_of(row: str) -> Change:
+    if row in _CHANGED_SCORES:
+        return Change.SCORECARD
+    return _CHANGES.get(row.partition(".")[0], Change.TAMPERED)
 
 
 def _with(unlike: Unlike, body: bytes, salt: bytes = b"") -> Unlike:

@@ -20,14 +20,18 @@ def get_case(*, proposal_id: UUID) -> Case:
         Verdict.DoesNotExist: when the proposal was never judged.
     """
     row = Verdict.objects.select_related("bundle").get(pk=proposal_id)
-    judgement = Judgement.from_bytes(bytes(row.input))
-    rules = PolicyBundle.from_bytes(bytes(row.bundle.body))
+    return case_of(judgement=bytes(row.input), rules=bytes(row.bundle.body))
+
+
+def case_of(*, judgement: bytes, rules: bytes) -> Case:
+    """The same from the stored bytes. Raises ValueError for bytes that are none of these documents."""
+    judged = Judgement.from_bytes(judgement)
     return Case(
-        proposal=judgement.proposal,
-        facts=judgement.facts,
-        rules=rules,
-        now_ms=judgement.now_ms,
-        gate=judgement.gate_version,
+        proposal=judged.proposal,
+        facts=judged.facts,
+        rules=PolicyBundle.from_bytes(rules),
+        now_ms=judged.now_ms,
+        gate=judged.gate_version,
     )
 
 

@@ -54,7 +54,8 @@ def accept(*, journal: Journal, judged: Judged, delay: timedelta = timedelta()) 
         steps=judged.verdict.steps,
         expected=tuple(item.model_dump(mode="json") for item in judged.verdict.predicted),
         on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,
-        followed=kind is not None and (bool(kind.routes) or any(step.writes for step in kind.steps)),
+        followed=kind is not None
+        and (bool(kind.routes) or kind.asks_receipts or any(step.writes for step in kind.steps)),
     ).to_bytes()
     intent = Intent.objects.create(
         intent_id=UUID(judged.document.intent_id),

@@ -189,7 +189,10 @@ def intent_shown(intent: Intent, units: Mapping[str, str]) -> IntentShown:
             for unit in [units.get(change["fact"], "")]
         ],
         deviations=[
-            f"{item['fact']}: not written, {item['why']}"
+            f"{item['code']} at {item['fact']}: {item['why']}"
+            + (f", it is {item['observed']}" if item["observed"] is not None else "")
+            if item.get("code")
+            else f"{item['fact']}: not written, {item['why']}"
             if item.get("why")
             else f"{item['fact']}: expected {labels.amount_in(_value(item['expected']), unit)}, "
             f"observed {labels.amount_in(_value(item['observed']), unit)}"

@@ -15,6 +15,7 @@ from runtime.proposals.queries.replay_results import Change, ReplayDifference
 _WORDS = {
     Change.POLICY: "The rules are not those that were in force.",
     Change.CONTEXT: "The context is not the one that the agent was given.",
+    Change.SCORECARD: "The scorecard is not the one that was recorded, or evaluators give another one.",
     Change.EVIDENCE: "The evidence is not what the person was shown.",
     Change.TRANSCRIPT: "What the target answered is not what was recorded.",
     Change.TAMPERED: "An entry or a row is not what was recorded.",

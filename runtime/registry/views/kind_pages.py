@@ -142,6 +142,24 @@ _APPROVALS = {
 }
 
 
+_TARGETS = {"wall_clock_s": "within {} s", "cost_usd": "within {} USD", "tokens": "within {} tokens"}
+
+
+def _scoring(contract: KindDocument) -> list[tuple[str, str]]:
+    """What its decision records are scored by: of each target and each minimum the name, and words."""
+    if contract.scorecard is None:
+        return []
+    targets = contract.scorecard.targets.model_dump(mode="json")
+    minimums = contract.scorecard.minimum.model_dump(mode="json")
+    return [
+        *(
+            (f"targets.{name}", _TARGETS[name].format(labels.number(value)))
+            for name, value in targets.items()
+        ),
+        *((f"minimum.{name}", f"at least {least}") for name, least in minimums.items()),
+    ]
+
+
 def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "body": body,
@@ -152,6 +170,7 @@ def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
         "red_lines": contract.forbidden,
         "needs": contract.needs,
         "approval_mode": _APPROVALS[contract.least_approval],
+        "scoring": _scoring(contract),
         "depends_on": [
             item if isinstance(item, dict) else {"fact": item, "unless": ""}
             for item in body.get("depends_on") or ()

@@ -1,19 +1,18 @@
 """`/memory/{scope}/{key}`: what an agent remembers for later contexts, within its manifest's grants."""
 
 from typing import Annotated
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Path, Router
+from ninja import Path, Query, Router
 
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem, ProblemError
-from runtime.contracts.problem_codes import ProblemCode
-from runtime.core import clock
 from runtime.core.api import body_parsing, openapi
 from runtime.core.api.responses import reply
 from runtime.registry.api import auth
 from runtime.state.queries import memory_layers
-from runtime.state.services import memory
+from runtime.state.services import memory, memory_reads
 
 router = Router(tags=["Memory"], auth=auth.SessionToken())
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
@@ -42,14 +41,17 @@ def write_memory(request: HttpRequest, scope: Scope, key: Key) -> HttpResponse:
 
 
 @router.get("/memory/{scope}/{key}", response=api_schemas.MemoryView, openapi_extra=openapi.describe())
-def read_memory(request: HttpRequest, scope: Scope, key: Key) -> HttpResponse:
-    """The active value of a key, with its source and writer."""
+def read_memory(
+    request: HttpRequest,
+    scope: Scope,
+    key: Key,
+    dfid: Annotated[
+        UUID | None, Query(description="The flow that it is read for: the read is recorded there.")
+    ] = None,
+) -> HttpResponse:
+    """The active value of a key, with its source and writer. Each read, also a refused one, is recorded."""
     agent = auth.session_of(request).agent
-    if scope not in memory_layers.readable(agent):
-        detail = "The active manifest does not grant this agent read access to this scope."
-        raise ProblemError(Problem(code=ProblemCode.UNAUTHORIZED, detail=detail))
-    row = memory_layers.get_item(tenant=agent.tenant, scope=scope, key=key, at=clock.now())
-    if row is None:
-        detail = "This key has no active value: it was not written, has expired, or is in quarantine."
-        raise ProblemError(Problem(code=ProblemCode.NOT_FOUND, detail=detail))
-    return reply(api_schemas.MemoryView.model_validate(memory_layers.remembered(row).model_dump()))
+    found = memory_reads.read(agent=agent, scope=scope, key=key, dfid=dfid)
+    if isinstance(found, Problem):
+        raise ProblemError(found)
+    return reply(api_schemas.MemoryView.model_validate(memory_layers.remembered(found).model_dump()))

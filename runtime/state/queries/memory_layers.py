@@ -44,6 +44,11 @@ def get_item(*, tenant: str, scope: str, key: str, at: datetime) -> MemoryItem |
     return _in_force(tenant, at).filter(scope=scope, key=key).first()
 
 
+def is_quarantined(*, tenant: str, scope: str, key: str) -> bool:
+    """Whether a value of the key is kept back until an admin has looked at it."""
+    return MemoryItem.objects.of(tenant).filter(scope=scope, key=key, quarantined=True).exists()
+
+
 def remembered(row: MemoryItem) -> Remembered:
     """An item as an agent reads it."""
     return Remembered(

@@ -366,12 +366,12 @@ def claim(seq: int, **said: Any) -> Callable[[Story], None]:
         ({"signature": STRANGER.sign(b"").hex()}, "RECORD_MISMATCH"),
         ({"key_id": STRANGER.key_id}, "RECORD_MISMATCH"),
         ({"key_id": FIRST.key_id}, "RECORD_MISMATCH"),
-        ({"fold_version": "2"}, "RECORD_MISMATCH"),
+        ({"fold_version": "9"}, "RECORD_MISMATCH"),
     ],
 )
 def test_finds_an_entry_that_says_otherwise(said: dict[str, Any], code: str) -> None:
     report = report_on(told_with(claim(AFTER_QUESTION, **said)))
-    wanted = AFTER_END if code == "RECORD_TERMINAL" else AFTER_QUESTION
+    wanted = AFTER_DECISION if code == "RECORD_TERMINAL" else AFTER_QUESTION
     assert wanted in places(report, code), report.findings
 
 
@@ -429,7 +429,8 @@ def test_finds_a_second_end() -> None:
     def change(told: Story) -> None:
         record = told.records[AFTER_END]
         flow = {**record["flow"], "from_seq": AFTER_END, "to_seq": AFTER_END}
-        told.emit({**record, "record_id": f"dr_{governed_story.BARE}_{AFTER_END}", "flow": flow})
+        again = {**record, "record_id": f"dr_{governed_story.BARE}_{AFTER_END}", "flow": flow}
+        told.emit({**again, "supersedes": record["record_id"]})
 
     report = report_on(told_with(change))
     assert {(item.code, item.seq) for item in report.findings} == {("RECORD_TERMINAL", AFTER_END + 1)}

@@ -26,6 +26,8 @@ OTHER = ESCALATION[:-1] + "f"
 SUBJECTS = ("order:${params.symbol}", "desk:equities", "account:${params.nowhere}")
 # Few values of each, so that entries meet.
 HASHES = [character * 64 for character in "abc"]
+SCORE = {"version": "1.0.0", "value": "0.5", "minimum": "0.5", "passed": True, "reason": "It is so."}
+SCORING = {"targets": {"wall_clock_s": 5}, "minimum": {"policy": "1"}}
 WORDS: Mapping[str, list[Any]] = {
     "escalation_id": [ESCALATION, OTHER],
     "proposal_id": [evidence_packs.PROPOSED, evidence_packs.CHANGED],
@@ -56,12 +58,28 @@ WORDS: Mapping[str, list[Any]] = {
     "revision": [1, 2],
     "approvals": [None, 1, 2],
     "number": [1, 2],
+    "numbers": [[1], [2], [1, 2]],
+    "effect": ["HAPPENED", "NOT_HAPPENED"],
+    "suite": ["standard@1.0.0"],
+    "scores": [
+        [],
+        [{**SCORE, "evaluator": "policy"}],
+        [{**SCORE, "evaluator": "policy"}, {**SCORE, "evaluator": "safety", "value": None, "passed": None}],
+    ],
     "tokens": [0, 7],
     "tool_calls": [None, 0, 3],
     "cost_usd": [None, "0.05", "0.000001", "12", "100"],
     "payload_ref": [None, "notes:1", "notes:2"],
     "receipt_commitment": [None, *HASHES],
     "outcome_digest": [None, *HASHES],
+    "outputs_commitment": [None, *HASHES],
+    "outcome": [None, "filled", "partly"],
+    "outputs": [[], ["price"], ["price", "quantity"]],
+    "findings": [
+        [],
+        [{"code": "OUTCOME_NOT_ALLOWED", "place": "outcome"}],
+        [{"code": "OUTPUTS_INVALID", "place": name} for name in ("outputs_schema", "outputs")],
+    ],
     "step": ["order", "book"],
     "direction": [None, "FORWARD", "COMPENSATE"],
     "purpose": [None, "CALL", "PROBE"],
@@ -90,8 +108,18 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     Kind.ATTEMPT_STARTED: (*_CALL, "step", "target_key", "direction", "purpose"),
     Kind.ATTEMPT_FINISHED: (*_CALL, "result", "receipt_commitment"),
     Kind.ATTEMPT_REPORTED_LATE: (*_CALL, "result", "receipt_commitment"),
-    Kind.ATTEMPT_SETTLED: ("intent_id", "result"),
+    Kind.ATTEMPT_SETTLED: ("intent_id", "numbers", "effect"),
+    Kind.INTENT_HELD: ("intent_id",),
+    Kind.RECORD_SCORED: ("suite", "result", "reason", "scores"),
     Kind.OUTCOME_RECORDED: ("intent_id", "status", "receipt_commitment", "outcome_digest", "deviations"),
+    Kind.OUTCOME_NAMED: (
+        "intent_id",
+        "outcome",
+        "outputs",
+        "outputs_commitment",
+        "receipt_commitment",
+        "findings",
+    ),
     Kind.NOTE_WRITTEN: ("number",),
 }
 _OPENED = ("agent_id", "trigger_commitment", "traceparent")
@@ -113,6 +141,7 @@ bundles = st.builds(
         reversible=st.booleans(),
         gate_id=st.sampled_from([None, "GATE_DESK"]),
         category=st.sampled_from([None, "trade.buy"]),
+        scorecard=st.sampled_from([None, SCORING]),
         subjects=st.lists(st.sampled_from(SUBJECTS), max_size=4),
         constraints=st.sampled_from([[], gate_cases.KIND["constraints"]]),
         limits=st.sampled_from([[], [{**gate_cases.KIND["limits"][0], "on_exceed": "REJECT"}]]),
@@ -225,13 +254,15 @@ def flows(draw: st.DrawFn) -> Entries:
     return entries
 
 
-def folded(entries: Entries, ends: list[int], *, stored: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+def folded(
+    entries: Entries, ends: list[int], *, stored: bool, version: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """The records at these entries, each from the one before it: as it was stored, or as it was made."""
     before: dict[str, Any] | None = None
     last = 0
     for end in ends:
         since = entries.told[last:end]
-        before = fold.fold(dfid=FLOW, previous=before, entries=since, rules=entries.rules)
+        before = fold.fold(dfid=FLOW, previous=before, entries=since, rules=entries.rules, version=version)
         yield end, canonical.decode(canonical.encode(before))
         before = canonical.decode(canonical.encode(before)) if stored else before
         last = end
@@ -256,15 +287,18 @@ def test_two_folds_come_to_the_same_record(entries: Entries, data: st.DataObject
     ends = sorted(data.draw(st.sets(st.integers(1, count), min_size=1, max_size=6)))
     pack = pack_of(entries)
     retold = verify.Retold(pack)
+    version = retold.version = data.draw(st.sampled_from(fold.VERSIONS))
     for said in entries.told[: ends[0]]:
         retold.take(entry_of(said))
     last = ends[0]
-    for end, record in folded(entries, ends, stored=data.draw(st.booleans())):
+    for end, record in folded(entries, ends, stored=data.draw(st.booleans()), version=version):
         for said in entries.told[last:end]:
             retold.take(entry_of(said))
         retold.first = 1 + max((each for each in ends if each < end), default=0)
         last = end
         told = retold.record(end)
+        emitted = {"record_id": record["record_id"]}
+        retold.take(entry_of(Said(end, "record:emitted", moment(end * 1.2345), "system", emitted)))
         assert list(verify._unlike(told, record, "$")) == []
         # What is open is only what the expressions of a kind make.
         open_parts = {name for name in told if isinstance(told[name], verify.Open)}

@@ -170,6 +170,8 @@ EVERYTHING = RecordFilter(
     subject="order:1",
     approver="user:1",
     policy_decision="allow",
+    scorecard="failed",
+    failed_evaluator="policy",
 )
 BY_INDEX = {
     "decision_key": "record_by_decision",
@@ -180,6 +182,8 @@ BY_INDEX = {
     "subject": "term_by_value",
     "approver": "term_by_value",
     "policy_decision": "term_by_value",
+    "scorecard": "term_by_value",
+    "failed_evaluator": "term_by_value",
 }
 
 

@@ -1,0 +1,75 @@
+"""Reading memory by the API: each read, and each that is refused, leaves one entry.
+
+An entry names what was read by scope, key, version and digest, and never holds the value. It stands in the
+stream of the flow that the call names, else in that of the agent.
+"""
+
+from uuid import UUID
+
+from audit import actors, events, ledger
+from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
+from runtime.contracts.states import ENDED
+from runtime.core import clock, transactions
+from runtime.flows.models import Flow
+from runtime.flows.services import flows, locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.registry.models import Agent
+from runtime.registry.queries import granted_kinds
+from runtime.state.models import MemoryItem
+from runtime.state.queries import memory_layers
+
+ALLOW, DENY = "allow", "deny"
+QUARANTINE = "quarantine"
+
+
+@transactions.retried
+def read(*, agent: Agent, scope: str, key: str, dfid: UUID | None) -> MemoryItem | Problem:
+    """The active item of a key, within the grants of the agent's manifest; recorded in either case.
+
+    403 without a READ grant, 404 where nothing is active. With `dfid`, 404 for a flow that is not the
+    agent's, and 409 once it has ended: then nothing is read.
+    """
+    flow = None
+    if dfid is not None:
+        flow = locks.lock_own(agent=agent, dfid=dfid)
+        if flow is None:
+            return flows.not_found()
+        if flow.state in ENDED:
+            return Problem(
+                code=ProblemCode.FLOW_NOT_OPEN,
+                detail=f"The flow is {flow.state}. Read without dfid, or open a new flow.",
+                dfid=str(flow.dfid),
+            )
+    found, event = _look(agent, scope, key)
+    _record(agent, flow, event)
+    return found
+
+
+def _look(agent: Agent, scope: str, key: str) -> tuple[MemoryItem | Problem, events.MemoryRead]:
+    manifest = granted_kinds.manifest_of(agent)
+    rule = f"memory_scopes@{manifest.version}" if manifest else "memory_scopes"
+    asked = {"agent_id": agent.agent_id, "scope": scope, "key": key}
+    if scope not in memory_layers.readable(agent):
+        detail = "The active manifest does not grant this agent read access to this scope."
+        refused = Problem(code=ProblemCode.UNAUTHORIZED, detail=detail)
+        return refused, events.MemoryRead(**asked, decision=DENY, rule=rule)
+    row = memory_layers.get_item(tenant=agent.tenant, scope=scope, key=key, at=clock.now())
+    if row is None:
+        detail = "This key has no active value: it was not written, has expired, or is in quarantine."
+        missing = Problem(code=ProblemCode.NOT_FOUND, detail=detail)
+        held = memory_layers.is_quarantined(tenant=agent.tenant, scope=scope, key=key)
+        decision, by = (DENY, QUARANTINE) if held else (ALLOW, rule)
+        return missing, events.MemoryRead(**asked, decision=decision, rule=by)
+    told = events.MemoryRead(**asked, decision=ALLOW, rule=rule, version=row.version, digest=row.digest)
+    return row, told
+
+
+def _record(agent: Agent, flow: Flow | None, event: events.MemoryRead) -> None:
+    at, actor = clock.now(), actors.agent(agent.agent_id)
+    if flow is None:
+        ledger.append_to(tenant=agent.tenant, stream=actor, actor=actor, at=at, events=[event])
+        return
+    journal = Journal(flow=flow, actor=actor, at=at)
+    journal.add(event)
+    journal.write()

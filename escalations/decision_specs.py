@@ -14,7 +14,7 @@ from django.db.models import Count, Exists, OuterRef, Subquery
 from audit import cells
 from audit.events import Kind
 from audit.models import DecisionRecord, RecordTerm
-from audit.records.fold import Status
+from audit.records.statuses import Status
 from escalations.contracts import Action, DecisionState
 from escalations.models import Decision
 from runtime.contracts.policy_kind import ApprovalMode, KindDocument

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from audit.records import evaluators, fold
+from audit.records.statuses import Status
 
 _Schema = dict[str, Any]
 
@@ -40,7 +41,7 @@ RECORD: Final[_Schema] = members(
         "decision_key": _TEXT_OR_NULL,
         "decision_version": _TEXT_OR_NULL,
         "timestamp": _TIME,
-        "status": {"type": "string", "enum": [status.value for status in fold.Status]},
+        "status": {"type": "string", "enum": [status.value for status in Status]},
         "terminal": {"type": "boolean"},
         "supersedes": _TEXT_OR_NULL,
         "actor": members(

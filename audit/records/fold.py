@@ -9,12 +9,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from audit import actors, canonical
 from audit.events import Kind
-from audit.records import beginning, evaluators
+from audit.records import beginning, evaluators, statuses
 
 VERSION: Final = "2"
 # A flow goes on in the version in which its first record was made.
@@ -26,7 +25,6 @@ MODES: Final = (NO_MODE, "person", "destructive", "two_persons")
 # The states of an approval that counts.
 IN_FORCE: Final = ("IN_EFFECT", "CONFIRMED")
 _ENDED = ("CLOSED", "ABORTED")
-STOPPING: Final = ("ABORT", "STOP_AGENT")
 _TRACEPARENT_PARTS = 4
 _CENTS = Decimal(100)
 _CHECKPOINTS = frozenset(
@@ -39,17 +37,6 @@ _CHECKPOINTS = frozenset(
         Kind.RECORD_SCORED,
     }
 )
-
-
-class Status(StrEnum):
-    """The six statuses of a record."""
-
-    DECIDED = "DECIDED"
-    DEFERRED = "DEFERRED"
-    REJECTED = "REJECTED"
-    ESCALATED = "ESCALATED"
-    IN_FLIGHT = "IN_FLIGHT"
-    CLOSED = "CLOSED"
 
 
 class Said(NamedTuple):
@@ -419,10 +406,11 @@ def _finished(state: dict[str, Any], last: Said, *, has_ended: bool) -> dict[str
     if flow["opened_at"] and not has_ended:
         span = datetime.fromisoformat(last.at) - datetime.fromisoformat(flow["opened_at"])
         state["budget_usage"]["wall_clock_ms"] = max(0, span // _MILLISECOND)
-    state["status"] = str(_status(flow))
+    reached = statuses.status(flow)
+    state["status"] = reached.value
     outcome = flow["outcome"] or {}
     state["outputs"] = {
-        "outcome": _outcome(Status(state["status"]), flow),
+        "outcome": statuses.outcome(reached, flow),
         "reason": flow["reason"],
         "effect": outcome.get("status"),
         "deviations": outcome.get("deviations", 0),
@@ -434,42 +422,8 @@ def _finished(state: dict[str, Any], last: Said, *, has_ended: bool) -> dict[str
     return state
 
 
-def _status(flow: Mapping[str, Any]) -> Status:
-    refused = flow["verdict"] == "REJECT" or (flow["action"] in STOPPING and flow["outcome"] is None)
-    match flow["state"]:
-        case "CLOSED":
-            outcome = flow["outcome"]
-            done = outcome["status"] == "SUCCEEDED" if outcome else flow["verdict"] == "ACCEPT"
-            return Status.DECIDED if done else Status.CLOSED
-        case "ABORTED":
-            return Status.REJECTED if refused else Status.CLOSED
-        case "ESCALATED":
-            return Status.DEFERRED if flow["asked"] else Status.ESCALATED
-        case "CREATED" | "ACTIVE":
-            return Status.REJECTED if refused else Status.DEFERRED
-    return Status.IN_FLIGHT
-
-
-def _outcome(status: Status, flow: Mapping[str, Any]) -> str:
-    """What the decision came to, in one word: the kind's own, where it has one for what succeeded."""
-    own = flow.get("named", {}).get("outcome")
-    if own and status is Status.DECIDED:
-        return str(own)
-    if flow["outcome"] and status in (Status.DECIDED, Status.CLOSED):
-        return str(flow["outcome"]["status"]).lower()
-    return _OUTCOMES[status]
-
-
 _LEFT_OUT = ("record_hash", "signed_by")
 _MILLISECOND = datetime.fromisoformat("2000-01-01T00:00:00.001") - datetime.fromisoformat("2000-01-01")
-_OUTCOMES: Mapping[Status, str] = {
-    Status.DECIDED: "accepted",
-    Status.IN_FLIGHT: "accepted",
-    Status.REJECTED: "denied",
-    Status.ESCALATED: "escalated",
-    Status.DEFERRED: "deferred",
-    Status.CLOSED: "retired",
-}
 _Step = Callable[[dict[str, Any], Said, FindRules], None]
 _STEPS: Mapping[str, _Step] = {
     Kind.FLOW_OPENED: _opened,

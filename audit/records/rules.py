@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from audit.records import fold
-from audit.records.fold import NO_MODE, Status
+from audit.records.fold import NO_MODE
+from audit.records.statuses import STOPPING, Status
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _TWO = 2
@@ -51,7 +52,7 @@ def _policy(record: Mapping[str, Any], ran: bool) -> Iterator[str]:
 def _approval(record: Mapping[str, Any]) -> Iterator[str]:
     mode = record["approval_mode_effective"]
     # Whoever stops something needs nobody's approval, also where that undoes what ran.
-    stops = record["flow"]["action"] in fold.STOPPING
+    stops = record["flow"]["action"] in STOPPING
     if mode == NO_MODE or stops or record["status"] not in _ALLOWED:
         return
     given = {item["approver"] for item in record["approvals"] if item["state"] in fold.IN_FORCE}

@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit.access.permissions import signed_in, tenant_of
-from audit.records.fold import Status
+from audit.records.statuses import Status
 from escalations import decision_specs
 from escalations.decision_specs import DecisionSpec, SpecFilter
 from runtime.core import clock, paging

@@ -16,6 +16,7 @@ from runtime.core import clock
 from runtime.proposals.queries import flow_replay
 from runtime.proposals.queries.replay_results import ReplayEqual
 from runtime.registry.models import Agent
+from runtime.registry.queries import granted_kinds
 from runtime.state.models import Artifact, MemoryItem
 from runtime.state.services import artifacts, memory
 from tests.support import api_client, factories
@@ -234,13 +235,14 @@ def test_each_read_leaves_one_entry_without_the_value(trader: api_client.Caller)
     written = put(trader, "a secret plan")
     for _ in range(2):
         trader.get(NOTES).ok()
-    version = Agent.objects.get(agent_id="trader").active_manifest.version
+    manifest = granted_kinds.manifest_of(Agent.objects.get(agent_id="trader"))
+    assert manifest is not None
     told = {
         "agent_id": "trader",
         "scope": "desk-notes",
         "key": "opening",
         "decision": "allow",
-        "rule": f"memory_scopes@{version}",
+        "rule": f"memory_scopes@{manifest.version}",
         "version": 1,
         "digest": written["digest"],
     }

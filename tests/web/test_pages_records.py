@@ -9,6 +9,7 @@ from django.urls import reverse
 from audit.access.roles import Role
 from audit.models import DecisionRecord, LedgerEntry
 from audit.records import fold, queries
+from audit.records.statuses import Status
 from runtime.flows.models import Proposal
 from runtime.flows.views import record_presenters
 from runtime.maintenance.services import payloads
@@ -339,7 +340,7 @@ def test_a_report_names_the_records_that_it_did_not_use(world: Recorded) -> None
 
 
 def test_every_status_mode_and_verdict_has_words() -> None:
-    assert set(record_presenters.STATUSES) == set(fold.Status)
+    assert set(record_presenters.STATUSES) == set(Status)
     assert tuple(record_presenters.MODES) == fold.MODES
     assert set(record_presenters.VERDICTS) == set(fold.DECISIONS.values())
     assert record_presenters.mode("another") == "another"

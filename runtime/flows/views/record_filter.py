@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from audit.records import evaluators, fold, periods
 from audit.records.queries import RecordFilter, Superseded
+from audit.records.statuses import Status
 from runtime.core.views import query_params
 
 _TEXTS: Final = ("decision_key", "subject", "approver", "policy_decision", "trace_id", "agent_id", "outcome")
 _CHOICES: Final[Mapping[str, frozenset[str]]] = {
-    "status": frozenset(fold.Status),
+    "status": frozenset(Status),
     "approval_mode": frozenset(fold.MODES),
     "scorecard": frozenset(evaluators.RESULTS),
     "failed_evaluator": frozenset(evaluators.NAMES),

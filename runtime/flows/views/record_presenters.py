@@ -8,8 +8,8 @@ from typing import Any, Final
 from django.urls import reverse
 
 from audit.records import dsse, evaluators
-from audit.records.fold import Status
 from audit.records.queries import OtherRecord, Read, Record, Superseded
+from audit.records.statuses import Status
 from audit.sealing.keys import Keyring
 from runtime.core.views import labels, query_params, times
 from runtime.core.views.labels import Badge

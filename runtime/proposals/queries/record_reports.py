@@ -17,6 +17,7 @@ from audit.packs.sources import Gathering, Objects
 from audit.records import erasures, fold
 from audit.records import queries as records
 from audit.records.queries import Found, Record, RecordFilter
+from audit.records.statuses import Status
 from runtime.core import clock
 from runtime.flows.models import Proposal
 from runtime.kernel import units
@@ -74,7 +75,7 @@ def most_denials(*, tenant: str, days: int = DAYS_OF_DENIALS) -> dict[str, Any]:
     What people aborted was refused by no rule; it is counted apart.
     """
     since = clock.now() - timedelta(days=days)
-    wanted = RecordFilter(status=fold.Status.REJECTED, since=since)
+    wanted = RecordFilter(status=Status.REJECTED, since=since)
     found = records.search(tenant=tenant, wanted=wanted, size=MOST_RECORDS)
     newest = _newest_of_flows(found)
     denials: Counter[str] = Counter()

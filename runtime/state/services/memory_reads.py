@@ -4,6 +4,7 @@ An entry names what was read by scope, key, version and digest, and never holds 
 stream of the flow that the call names, else in that of the agent.
 """
 
+from functools import partial
 from uuid import UUID
 
 from audit import actors, events, ledger
@@ -49,19 +50,19 @@ def read(*, agent: Agent, scope: str, key: str, dfid: UUID | None) -> MemoryItem
 def _look(agent: Agent, scope: str, key: str) -> tuple[MemoryItem | Problem, events.MemoryRead]:
     manifest = granted_kinds.manifest_of(agent)
     rule = f"memory_scopes@{manifest.version}" if manifest else "memory_scopes"
-    asked = {"agent_id": agent.agent_id, "scope": scope, "key": key}
+    said = partial(events.MemoryRead, agent_id=agent.agent_id, scope=scope, key=key)
     if scope not in memory_layers.readable(agent):
         detail = "The active manifest does not grant this agent read access to this scope."
         refused = Problem(code=ProblemCode.UNAUTHORIZED, detail=detail)
-        return refused, events.MemoryRead(**asked, decision=DENY, rule=rule)
+        return refused, said(decision=DENY, rule=rule)
     row = memory_layers.get_item(tenant=agent.tenant, scope=scope, key=key, at=clock.now())
     if row is None:
         detail = "This key has no active value: it was not written, has expired, or is in quarantine."
         missing = Problem(code=ProblemCode.NOT_FOUND, detail=detail)
         held = memory_layers.is_quarantined(tenant=agent.tenant, scope=scope, key=key)
         decision, by = (DENY, QUARANTINE) if held else (ALLOW, rule)
-        return missing, events.MemoryRead(**asked, decision=decision, rule=by)
-    told = events.MemoryRead(**asked, decision=ALLOW, rule=rule, version=row.version, digest=row.digest)
+        return missing, said(decision=decision, rule=by)
+    told = said(decision=ALLOW, rule=rule, version=row.version, digest=row.digest)
     return row, told
 
 

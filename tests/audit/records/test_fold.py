@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from audit import canonical
 from audit.records import fold
-from audit.records.fold import Rules, Said, Status
+from audit.records.fold import Rules, Said
+from audit.records.statuses import Status
 
 DFID = "0192f0c0-0000-7000-8000-000000000001"
 PROPOSAL, ESCALATION, INTENT = "p-1", "e-1", "i-1"

@@ -11,8 +11,9 @@ from django.test.utils import CaptureQueriesContext
 
 from audit import canonical
 from audit.models import DecisionRecord, LedgerEntry
-from audit.records import fold, periods, queries
+from audit.records import periods, queries
 from audit.records.queries import RecordFilter
+from audit.records.statuses import Status
 from tests.support import finished_history, ledger_tampering, record_tampering, worlds
 from tests.support.finished_history import History
 
@@ -42,7 +43,7 @@ def test_every_record_of_a_finished_history_is_shown(undone: History) -> None:
     found = search()
     assert len(found.records) == DecisionRecord.objects.count() > 10
     assert found.others == []
-    assert {record.document["status"] for record in found.records} == set(fold.Status)
+    assert {record.document["status"] for record in found.records} == set(Status)
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,13 @@ def finished(payload: Mapping[str, Any]) -> str:
     return ", ".join(parts) + "."
 
 
+def feedback(payload: Mapping[str, Any]) -> str:
+    said = str(payload["assessment"]).replace("_", " ").capitalize()
+    again = ", in place of earlier feedback" if payload["number"] > 1 else ""
+    by_decider = ", from someone who decided it" if payload["has_decided"] else ""
+    return f"{said}: record {payload['record_id']}{again}{by_decider}. It changes nothing that was decided."
+
+
 def outcome(payload: Mapping[str, Any]) -> str:
     found = payload["deviations"]
     deviations = f", {count(found, 'deviation')} from the expected result" if found else ""

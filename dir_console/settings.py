@@ -237,6 +237,7 @@ DIR_HEADS = ["runtime.verification.stream_heads.flow_heads"]
 DIR_ROW_CHECKS = [
     "runtime.verification.flow_rows.FlowRowCheck",
     "runtime.verification.record_rows.RecordRowCheck",
+    "runtime.verification.feedback_rows.FeedbackRowCheck",
     "runtime.verification.execution_rows.ExecutionRowCheck",
     "runtime.verification.registry_rows.RegistryRowCheck",
     "runtime.verification.world_rows.WorldRowCheck",

@@ -152,5 +152,6 @@ urlpatterns = [
     path("ledger/entries/<stream:stream>/<int:seq>/", entry_page.detail, name="entry"),
     path("records/", record_pages.index, name="records"),
     path("records/<name:record_id>/", record_pages.detail, name="record"),
+    path("records/<name:record_id>/feedback/", record_pages.give_feedback, name="give-feedback"),
     path("records/reports/<name:name>/", record_report_page.show, name="record-report"),
 ]

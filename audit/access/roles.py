@@ -20,6 +20,7 @@ class Permission(StrEnum):
     DECIDE = "DECIDE"
     REVIEW = "REVIEW"
     WRITE_NOTES = "WRITE_NOTES"
+    GIVE_FEEDBACK = "GIVE_FEEDBACK"
     STOP = "STOP"
     RESUME = "RESUME"
     TEST_TARGETS = "TEST_TARGETS"
@@ -48,6 +49,8 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
         Permission.REVIEW: _DESK,
         # Not auditors: whoever audits the console leaves no trace of their own in it.
         Permission.WRITE_NOTES: _AT_WORK,
+        # Nor auditors here: what they say of a decision belongs in their report, not in what they audit.
+        Permission.GIVE_FEEDBACK: _AT_WORK,
         # More people may stop than may resume.
         Permission.STOP: _AT_WORK,
         Permission.RESUME: _ABOVE,
@@ -72,6 +75,7 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.DECIDE: "Claim and decide escalations, and state what became of a call in doubt.",
         Permission.REVIEW: "Close the reviews that soft guards open.",
         Permission.WRITE_NOTES: "Write notes, and hand over a shift.",
+        Permission.GIVE_FEEDBACK: "Say what you think of a decision record.",
         Permission.STOP: "Stop one agent, or everything.",
         Permission.RESUME: "Resume what was stopped.",
         Permission.TEST_TARGETS: "Test whether a target can be reached.",

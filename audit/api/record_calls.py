@@ -15,7 +15,7 @@ from audit.access import readers
 from audit.api import record_schema
 from audit.api.calls import JSON, canonical_json, describe
 from audit.api.refusals import RefusedError, Why
-from audit.records import dsse, periods, queries
+from audit.records import dsse, feedback, periods, queries
 from audit.records.queries import Found, OtherRecord, Record, RecordFilter, Superseded
 
 router = Router(tags=["Audit"])
@@ -74,6 +74,9 @@ class RecordQuery(Period):
     )
     superseded: Literal["", "all", "only"] = Field(
         "", description="Also, or only, records whose place another one has taken; without it, none of them."
+    )
+    feedback: Literal["", "RIGHT", "WRONG", "UNSAFE", "UNNECESSARY_ESCALATION", "MISSING_ESCALATION"] = Field(
+        "", description="What somebody's newest feedback says of the record."
     )
     dfid: Flow = Field(None, description="The flow.")
 
@@ -148,6 +151,19 @@ def records_of_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
     if found is None:
         raise RefusedError(Why.UNKNOWN, "No flow has this DFID.")
     return canonical_json(_members(found))
+
+
+@router.get(
+    "/records/{record_id}/feedback",
+    openapi_extra=describe(
+        {404: _UNKNOWN, _TAMPERED[0]: _TAMPERED[1]}, media_type=JSON, schema=record_schema.FEEDBACK
+    ),
+)
+def list_feedback(request: HttpRequest, record_id: str) -> HttpResponse:
+    """What people said of a record, newest first; of each person the newest counts."""
+    record = _record(request, record_id)
+    given = feedback.list_of_record(tenant=readers.reader_of(request).tenant, record=record)
+    return canonical_json({"record_id": record.record_id, "feedback": [item.plain() for item in given]})
 
 
 def _record(request: HttpRequest, record_id: str) -> Record:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from audit.assessments import Assessment, Correction
 from audit.records import evaluators, fold
 from audit.records.statuses import Status
 
@@ -187,6 +188,30 @@ DSSE: Final[_Schema] = members(
         "payloadType": _TEXT,
         "signatures": listed(
             members({"keyid": _TEXT, "sig": {"type": "string", "contentEncoding": "base64"}})
+        ),
+    }
+)
+FEEDBACK: Final[_Schema] = members(
+    {
+        "record_id": _TEXT,
+        "feedback": listed(
+            members(
+                {
+                    "feedback_id": {"type": "string", "format": "uuid"},
+                    "author": _TEXT,
+                    "at": _TIME,
+                    "assessment": {"type": "string", "enum": [item.value for item in Assessment]},
+                    "correction": {"type": "string", "enum": ["", *(item.value for item in Correction)]},
+                    "reason": {**_TEXT_OR_NULL, "description": "Null where it was erased."},
+                    "has_decided": {"type": "boolean"},
+                    "counts": {"type": "boolean", "description": "Whether it is the newest of its author."},
+                    "entry": {**_COUNT, "description": "The number of its entry in the flow's stream."},
+                    "mismatch": {
+                        "type": "boolean",
+                        "description": "Whether its row is not what was recorded.",
+                    },
+                }
+            )
         ),
     }
 )

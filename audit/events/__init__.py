@@ -103,7 +103,7 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
-from audit.events.records import RecordEmitted, RecordScored, ScoreEntry
+from audit.events.records import RecordEmitted, RecordFeedbackGiven, RecordScored, ScoreEntry
 from audit.events.registry import (
     AgentEdited,
     AgentOwnerChangeAsked,
@@ -266,6 +266,7 @@ __all__ = [
     "ProposalSubmitted",
     "ReasonEntry",
     "RecordEmitted",
+    "RecordFeedbackGiven",
     "RecordScored",
     "RequestRefused",
     "ResourceCommitted",

@@ -136,6 +136,7 @@ class Kind(StrEnum):
     SIGNING_KEY_BEGUN = "signing_key:begun"
     RECORD_EMITTED = "record:emitted"
     RECORD_SCORED = "record:scored"
+    RECORD_FEEDBACK_GIVEN = "record:feedback_given"
     ROW_MISMATCHED = "row:mismatched"
     INCIDENT_OPENED = "incident:opened"
     INCIDENT_JOINED = "incident:joined"

@@ -5,6 +5,24 @@ from pydantic import BaseModel, ConfigDict
 from audit.events.base import Event, Id, Kind, Text
 
 
+class RecordFeedbackGiven(Event):
+    """What the actor thinks of a record afterwards; the reason is behind a commitment, none without one.
+
+    `number` counts what this person has said of the record: the highest counts. It changes no record and no
+    verdict. `has_decided`: the person is among the record's approvers.
+    """
+
+    kind = Kind.RECORD_FEEDBACK_GIVEN
+    feedback_id: Id
+    record_id: Id
+    record_hash: str
+    number: int
+    assessment: Text
+    correction: Text
+    reason_commitment: str | None
+    has_decided: bool
+
+
 class RecordEmitted(Event):
     """A signed DecisionRecord over all entries before this one.
 

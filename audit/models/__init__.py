@@ -1,6 +1,7 @@
 """The stored forms of the ledger."""
 
 from audit.models.entries import LedgerEntry, StreamHead
+from audit.models.feedback import RecordFeedback
 from audit.models.payloads import Payload
 from audit.models.records import DecisionRecord, RecordTerm
 from audit.models.tree import Checkpoint, HeadPage, Leaf, Tile, Tree, UnsealedEntry
@@ -13,6 +14,7 @@ __all__ = [
     "Leaf",
     "LedgerEntry",
     "Payload",
+    "RecordFeedback",
     "RecordTerm",
     "StreamHead",
     "Tile",

@@ -31,6 +31,7 @@ _TEXTS: Mapping[str, str] = {
     "explain_commitment": f"Explanation, {_CLAIM}",
     "findings_commitment": "Findings of a soft guard, which decides nothing",
     "text_commitment": "Note",
+    "reason_commitment": "Reason of feedback on a decision record",
     "answer_commitment": f"Answer, {_CLAIM}",
     "receipt_commitment": f"Receipt, {_FROM_TARGET}",
 }

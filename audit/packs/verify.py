@@ -549,6 +549,7 @@ REQUIRED = {MANIFEST, MANIFEST_SIGNATURE, CHECKPOINT, KEYS, ENTRIES, PAYLOADS, A
 REQUIRED |= {"report.html", "verify.py", "README.txt"}
 OPTIONAL = {HEAD, CONSISTENCY}
 RECORDS, RECORD_EMITTED, RECORD_SCORED = "records/", "record:emitted", "record:scored"
+FEEDBACK_GIVEN = "record:feedback_given"
 RECORD_TYPE = "application/vnd.dir-console.decision-record+json"
 
 Forms = Mapping[str, Reader]
@@ -1430,6 +1431,18 @@ def check_record_chain(pack: Pack) -> Iterator[Finding]:
         before = named["record_hash"]
 
 
+def check_feedback(pack: Pack) -> Iterator[Finding]:
+    """Feedback is about a decision record that was emitted before it."""
+    emitted: set[tuple[Any, Any]] = set()
+    for entry in pack.flow:
+        if entry.kind == RECORD_EMITTED:
+            emitted.add((entry.payload["record_id"], entry.payload["record_hash"]))
+        elif entry.kind == FEEDBACK_GIVEN:
+            named = entry.payload.get("record_id"), entry.payload.get("record_hash")
+            if named not in emitted:
+                yield entry.wrong("FEEDBACK_UNFOUNDED", "no record before it is the one that it is about")
+
+
 _NAMED_OF_RECORDS = ("record_id", "status", "terminal")
 
 
@@ -2249,6 +2262,8 @@ def checks_of(pack: Pack) -> Iterator[Check]:
         yield from (check_record_chain, check_recorded, check_folds)
     if any(entry.kind == RECORD_SCORED for entry in pack.flow):
         yield check_scores
+    if any(entry.kind == FEEDBACK_GIVEN for entry in pack.flow):
+        yield check_feedback
 
 
 def not_proved(pack: Pack) -> Iterator[str]:

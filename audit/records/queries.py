@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
@@ -19,7 +19,7 @@ from django.db.models.functions import Cast
 from audit import actors, canonical, cells
 from audit.entry_search import hash_range
 from audit.events import Kind
-from audit.models import DecisionRecord, LedgerEntry, RecordTerm
+from audit.models import DecisionRecord, LedgerEntry, RecordFeedback, RecordTerm
 from audit.records import erasures, fold
 from audit.verification.verify import UNREADABLE
 
@@ -64,8 +64,9 @@ class RecordFilter:
 
     `approver` is a username, or a person as the ledger names them; `policy_decision` the id of a decision, of
     one of its rules, or its verdict; `outcome` what the kind itself calls the end of a flow. `scorecard` is
-    the result of one, `failed_evaluator` who gave too low a value. Records that another one has superseded
-    are left out, unless `superseded` asks for them.
+    the result of one, `failed_evaluator` who gave too low a value; `feedback` an assessment that somebody's
+    newest feedback gives. Records that another one has superseded are left out, unless `superseded` or
+    `feedback` asks for them: feedback stays with the record that it was given on.
     """
 
     decision_key: str = ""
@@ -80,6 +81,7 @@ class RecordFilter:
     failed_evaluator: str = ""
     superseded: Superseded = Superseded.HIDDEN
     outcome: str = ""
+    feedback: str = ""
     dfid: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -111,6 +113,7 @@ class Record:
     key_id: str
     entry: int
     superseded_by: str = ""
+    is_erased: ClassVar[bool] = False
 
     @property
     def dfid(self) -> str:
@@ -227,9 +230,13 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     if any(_NUL in str(value) for value in (*asked.values(), *(value for _, value in terms))):
         return []
     records = DecisionRecord.objects.filter(tenant=tenant, **asked)
-    if wanted.superseded is not Superseded.SHOWN:
-        is_superseded = Exists(DecisionRecord.objects.filter(supersedes=OuterRef("record_id")))
-        records = records.filter(is_superseded if wanted.superseded is Superseded.ALONE else ~is_superseded)
+    is_superseded = Exists(DecisionRecord.objects.filter(supersedes=OuterRef("record_id")))
+    if wanted.superseded is Superseded.ALONE:
+        records = records.filter(is_superseded)
+    elif wanted.superseded is Superseded.HIDDEN and not wanted.feedback:
+        records = records.filter(~is_superseded)
+    if wanted.feedback:
+        records = records.filter(pk__in=_assessed(tenant, wanted.feedback))
     rows: QuerySet[Any]
     if terms and not wanted.is_narrow:
         (name, value), *terms = terms
@@ -248,6 +255,15 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     is_few = wanted.is_narrow and not (wanted.trace_id or wanted.dfid)
     newest = (F(key) + 0).desc() if is_few else F(key).desc()
     return list(rows.order_by(newest).values_list(key, flat=True)[:most])
+
+
+def _assessed(tenant: str, assessment: str) -> QuerySet[Any]:
+    """The records that somebody's newest feedback assesses so."""
+    newer = RecordFeedback.objects.filter(
+        record=OuterRef("record"), author=OuterRef("author"), number__gt=OuterRef("number")
+    )
+    rows = RecordFeedback.objects.filter(tenant=tenant, assessment=assessment).filter(~Exists(newer))
+    return rows.values("record")
 
 
 def _terms(wanted: RecordFilter) -> list[tuple[RecordTerm.Name, str]]:

@@ -119,6 +119,12 @@ WANTED: Mapping[str, Mapping[str, Trigger]] = {
         "audit_record_one_place": _RECORD_ONCE,
         "audit_record_follows": _RECORD_FOLLOWS,
         **_append_only_sqlite("term", "audit_recordterm", "terms of decision records", "id = NEW.id"),
+        **_append_only_sqlite(
+            "feedback",
+            "audit_recordfeedback",
+            "feedback on decision records",
+            "id = NEW.id OR feedback_id = NEW.feedback_id",
+        ),
         _QUEUED: _QUEUES_SQLITE,
     },
     "postgresql": {
@@ -130,6 +136,9 @@ WANTED: Mapping[str, Mapping[str, Trigger]] = {
         ),
         **_append_only_postgresql(
             "term", "audit_recordterm", "terms of decision records", "audit_refuse_term"
+        ),
+        **_append_only_postgresql(
+            "feedback", "audit_recordfeedback", "feedback on decision records", "audit_refuse_feedback"
         ),
         _QUEUED: _QUEUES_POSTGRESQL,
     },

@@ -330,7 +330,7 @@ def check_incidents(sample: Sample) -> Finding:
 
 
 def check_improvement(sample: Sample) -> Finding:
-    """Records can be addressed, and those of an end are scored; nothing is learned from them."""
+    """Records can be addressed, those of an end are scored, and feedback refers to them; no rule does yet."""
     # Also of those that are gone, and of those that are not shown since words were erased.
     names = [row.record_id for found in sample.records.values() if found for row in found.rows]
     asked = names[:: max(1, len(names) // ADDRESSED)][:ADDRESSED]
@@ -343,16 +343,24 @@ def check_improvement(sample: Sample) -> Finding:
     scored, last, other = _scores(sample)
     unscored = last - scored
     waiting = [f"{counted(unscored, 'record')} of an end not scored yet."] if unscored else []
+    given = _feedback(sample)
+    strays = [
+        f"Feedback {item['feedback_id']} is about {item['record_id']}, which its flow did not emit."
+        for dfid, item in given
+        if item["record_id"] not in _emitted(sample, dfid)
+    ]
     return judged(
-        tried=f"Read {counted(len(asked), 'decision record')} by their ids, and scored those again that have "
-        "a scorecard, by the evaluators of their suite.",
+        tried=f"Read {counted(len(asked), 'decision record')} by their ids, scored those again that have "
+        "a scorecard, by the evaluators of their suite, and looked up the record of each of "
+        f"{counted(len(given), 'feedback entry', 'feedback entries')} in the sample.",
         seen=f"{len(asked) - len(wrong)} of {len(asked)} found; {scored} of {counted(last, 'last record')} "
-        "scored. No feedback entry or strategy rule exists.",
-        wrong=[*wrong, *other],
+        f"scored; {len(given) - len(strays)} of {len(given)} feedback entries are about a record of their "
+        "flow. No strategy rule exists.",
+        wrong=[*wrong, *other, *strays],
         short=[
             *waiting,
-            "Records have permanent ids to refer to, and scorecards refer to them, but nothing is learned "
-            "from them here: there are no feedback entries or strategy rules.",
+            "Scorecards and feedback refer to records by their permanent ids, but no rule is proposed from "
+            "them here: there are no strategy rules.",
         ],
     )
 
@@ -374,6 +382,22 @@ def _scores(sample: Sample) -> tuple[int, int, list[str]]:
         if evaluators.scorecard(evaluators.evaluate(subject).plain()) != newest["scorecard"]:
             wrong.append(f"Record {newest['record_id']}: its evaluators give another scorecard.")
     return scored, last, wrong
+
+
+def _feedback(sample: Sample) -> list[tuple[UUID, Mapping[str, Any]]]:
+    """What feedback says of records, each with its flow."""
+    return [
+        (dfid, entry.payload)
+        for dfid, entries in sample.entries.items()
+        for entry in entries
+        if entry.kind == Kind.RECORD_FEEDBACK_GIVEN
+    ]
+
+
+def _emitted(sample: Sample, dfid: UUID) -> set[str]:
+    """The ids of the records that the entries of a flow name."""
+    entries = sample.entries[dfid]
+    return {entry.payload["record_id"] for entry in entries if entry.kind == Kind.RECORD_EMITTED}
 
 
 def _counts(counter: Counter[str]) -> str:
@@ -440,8 +464,8 @@ CHECKS: Final = (
     _check(
         6,
         "Improvement can build on it: feedback, scorecards and strategy rules refer to the id of the record.",
-        tries="Reads records by their ids, and scores them again. Feedback entries and strategy rules do not "
-        "exist, so the answer is never more than partly.",
+        tries="Reads records by their ids, scores them again, and looks up the record of each feedback "
+        "entry. Strategy rules do not exist, so the answer is never more than partly.",
         run=check_improvement,
         tests=(
             "tests/maintenance/test_scoring.py::test_the_record_of_the_end_is_scored_by_one_that_takes_its_place",

@@ -418,6 +418,18 @@ class ProblemCode(StrEnum):
     NOTE_TOO_LONG = _decision(
         "NOTE_TOO_LONG", 422, "Note too long", "A note has at most 2,000 characters, none of them NUL."
     )
+    FEEDBACK_UNSOUND = _decision(
+        "FEEDBACK_UNSOUND",
+        422,
+        "Feedback is incomplete",
+        "Feedback needs an assessment from the list, and a reason unless it is Right.",
+    )
+    FEEDBACK_SENT_BEFORE = _decision(
+        "FEEDBACK_SENT_BEFORE",
+        409,
+        "Form was sent before",
+        "The same form was sent before with other feedback; the first is kept.",
+    )
 
     REASON_MISSING = _admin("REASON_MISSING", 422, "Reason missing", "A reason is required.")
     AGENT_EXISTS = _admin("AGENT_EXISTS", 409, "Agent already exists", "The id is taken.")

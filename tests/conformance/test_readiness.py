@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from audit.models import DecisionRecord, Payload
+from audit.models import DecisionRecord, LedgerEntry, Payload
 from audit.records import evaluators, fold
 from audit.records import queries as records
 from dir_console.conformance import query_plans, readiness
@@ -298,11 +298,12 @@ def test_an_erased_payload_is_no_loss(damaged: History) -> None:
 # 6: improvement
 
 
-def test_records_can_be_addressed_and_nothing_refers_to_them(damaged: History) -> None:
+def test_scorecards_and_feedback_refer_to_records_and_no_rule_does(damaged: History) -> None:
     found = ask("readiness-6")
     assert found.answer is Answer.PARTLY
     assert found.seen.startswith("7 of 7 found;")
-    assert "no feedback entries or strategy rules" in found.why
+    assert "1 of 1 feedback entries are about a record of their flow." in found.seen
+    assert "there are no strategy rules" in found.why
     assert "0 of 3 last records scored" in found.seen
     assert "3 records of an end not scored yet." in found.why
 
@@ -318,6 +319,15 @@ def test_a_scorecard_that_does_not_come_out_again_is_a_no(
     found = ask("readiness-6")
     assert found.answer is Answer.NO
     assert "its evaluators give another scorecard" in found.why
+
+
+def test_feedback_about_no_record_of_its_flow_is_a_no(damaged: History) -> None:
+    entry = LedgerEntry.objects.get(kind="record:feedback_given")
+    body = bytes(entry.body).replace(b'"record_id":"dr_', b'"record_id":"dx_')
+    ledger_tampering.execute("UPDATE audit_ledgerentry SET body = %s WHERE id = %s", [body, entry.pk])
+    found = ask("readiness-6")
+    assert found.answer is Answer.NO
+    assert "which its flow did not emit" in found.why
 
 
 def test_a_record_that_no_id_leads_to_is_a_no(damaged: History, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import time
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 
 from audit.access.roles import Role
+from audit.records import queries as records
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import claiming, notes
@@ -19,6 +20,7 @@ from escalations.services.notices import routes
 from runtime.contexts.services import contexts
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, Impact
+from runtime.flows.services import record_feedback
 from runtime.kernel.authority_limits import AuthorityLimit
 from runtime.maintenance.services import sealing
 from runtime.registry.models import Agent
@@ -91,6 +93,7 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     asked = desk.escalate(explain="Nobody has answered yet.")
     _good(factories.decide(asked, olivia, Action.REQUEST_INFO, justification="Which signals?"))
     _notes(desk, asked, olivia)
+    _feedback(trading_desk.flow_of(done).dfid, olivia)
     _registry(desk)
     _routes()
     mara = _person("mara", Role.SENIOR)
@@ -191,6 +194,23 @@ def _notes(desk: factories.Desk, asked: Escalation, olivia: User) -> None:
     _good(
         claiming.hand_over(
             tenant="default", escalation_id=asked.pk, user=olivia, receiver=sam.username, note="Yours, @sam."
+        )
+    )
+
+
+def _feedback(dfid: UUID, olivia: User) -> None:
+    """On the last record of a flow, after its end."""
+    record = records.list_of_flow(tenant="default", dfid=dfid)
+    assert record is not None
+    _good(
+        record_feedback.give(
+            tenant="default",
+            record=record.records[-1],
+            author=olivia,
+            form_id=uuid4(),
+            assessment="WRONG",
+            correction="REFUSE",
+            reason="The trend had turned.",
         )
     )
 

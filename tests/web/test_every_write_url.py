@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.client import MULTIPART_CONTENT
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from audit.models import LedgerEntry
+from audit.models import DecisionRecord, LedgerEntry, RecordFeedback
 from escalations.contracts import Action
 from escalations.models import Decision, EffectStatement, Escalation, Note, NotificationRoute
 from runtime.contracts.incident import LinkKind
@@ -85,6 +85,7 @@ def standing(db: None) -> dict[str, str]:
         "review_id": str(review.pk),
         "guard_id": review.guard.guard_id,
         "dfid": str(escalation.flow_id),
+        "record_id": DecisionRecord.objects.filter(dfid=escalation.flow_id).latest("pk").record_id,
         "agent_id": desk.agent.agent_id,
         "kind": "ADJUST_POSITION",
         "seq": "1",
@@ -137,6 +138,7 @@ def snapshot() -> dict[str, object]:
         "questions": LedgerEntry.objects.filter(kind="status_query:started").count(),
         "statements": EffectStatement.objects.count(),
         "notes": Note.objects.count(),
+        "feedback": RecordFeedback.objects.count(),
         "guards": list(Guard.objects.values_list("pk", "enabled")),
         "routes": list(NotificationRoute.objects.values_list("pk", "enabled", "deleted_at")),
     }
@@ -156,6 +158,8 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
         "result": "CONFIRMED",
         "note": "as an intruder",
         "text": "as an intruder",
+        "assessment": "WRONG",
+        "form_id": "01890000-0000-7000-8000-000000000000",
         "takeover_reason": "as an intruder",
         "handover_note": "as an intruder",
         "id": standing["review_id"],

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from audit.assessments import Assessment
 from audit.records import evaluators, fold, periods
 from audit.records.queries import RecordFilter, Superseded
 from audit.records.statuses import Status
@@ -17,6 +18,7 @@ _CHOICES: Final[Mapping[str, frozenset[str]]] = {
     "scorecard": frozenset(evaluators.RESULTS),
     "failed_evaluator": frozenset(evaluators.NAMES),
     "superseded": frozenset(Superseded),
+    "feedback": frozenset(Assessment),
 }
 FIELDS: Final = (*_TEXTS, *_CHOICES, "dfid", "from", "to")
 _LONGEST: Final = 200

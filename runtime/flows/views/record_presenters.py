@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from django.urls import reverse
 
+from audit.assessments import Assessment, Correction
 from audit.records import dsse, evaluators
+from audit.records.feedback import FeedbackShown
 from audit.records.queries import OtherRecord, Read, Record, Superseded
 from audit.records.statuses import Status
 from audit.sealing.keys import Keyring
@@ -34,6 +36,23 @@ VERDICTS: Final[Mapping[str, Badge]] = {
     "allow": Badge("ok", "check", "Allow"),
     "require_approval": Badge("warn", "refer", "Require approval"),
     "deny": Badge("danger", "cross", "Deny"),
+}
+ASSESSMENTS: Final[Mapping[str, Badge]] = {
+    Assessment.RIGHT: Badge("ok", "check", "Right", "The decision was right"),
+    Assessment.WRONG: Badge("danger", "cross", "Wrong", "Something else should have been decided"),
+    Assessment.UNSAFE: Badge("danger", "high", "Unsafe", "It could have done harm, whatever came of it"),
+    Assessment.UNNECESSARY_ESCALATION: Badge(
+        "info", "refer", "Unnecessary escalation", "No person needed to be asked"
+    ),
+    Assessment.MISSING_ESCALATION: Badge(
+        "warn", "refer", "Missing escalation", "A person should have been asked"
+    ),
+}
+CORRECTIONS: Final[Mapping[str, str]] = {
+    Correction.ALLOW: "Let it run",
+    Correction.ALLOW_CHANGED: "Let it run with changes",
+    Correction.REFUSE: "Refuse it",
+    Correction.ASK_A_PERSON: "Ask a person",
 }
 SIGNED: Final[Mapping[bool | None, Badge]] = {
     True: Badge("ok", "check", "Signature verified"),
@@ -209,6 +228,21 @@ def _scores(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             "badge": SCORED[details[name]["passed"]],
         }
         for name in order
+    ]
+
+
+def feedback(given: Sequence[FeedbackShown]) -> list[dict[str, Any]]:
+    """What people said of a record, with their names."""
+    names = people.names_of([item.author for item in given])
+    return [
+        {
+            "row": item,
+            "author": labels.actor_words(item.author, names),
+            "badge": labels.badge(ASSESSMENTS, item.assessment),
+            "correction": CORRECTIONS.get(item.correction, item.correction),
+            "reason": None if item.reason is None else labels.visible_lines(item.reason),
+        }
+        for item in given
     ]
 
 

@@ -72,6 +72,7 @@ _UNKNOWN = Presenter(
 PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
     {
         Kind.FLOW_OPENED: Presenter("flow", Lane.CONTEXT, "Flow opened", says("Opened by {agent_id}.")),
+        Kind.FLOW_ERASED: Presenter("cross", Lane.SYSTEM, "Words erased", sentences.flow_erased),
         Kind.FLOW_MOVED: Presenter("next", Lane.SYSTEM, "State changed", sentences.moved),
         Kind.CHILD_OPENED: Presenter(
             "flow", Lane.REASONING, "Child flow opened", says("{agent_id} works for it in a separate flow.")

@@ -36,6 +36,11 @@ def moved(payload: Mapping[str, Any]) -> str:
     return f"From {payload['from_state']} to {payload['to_state']}{why}."
 
 
+def flow_erased(payload: Mapping[str, Any]) -> str:
+    cells = sum(payload["counts"].values()) + payload["payloads"]
+    return f"The words of this flow were erased from {count(cells, 'cell')}: {payload['reason']}."
+
+
 def compiled(payload: Mapping[str, Any]) -> str:
     return f"Sent {count(payload['fact_count'], 'fact')} to the agent, valid until {payload['expires_at']}."
 

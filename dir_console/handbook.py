@@ -26,10 +26,20 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "For auditors",
-        ("explorer", "ledger", "records", "replay", "audit-api", "conformance", "permissions", "promises"),
+        (
+            "explorer",
+            "ledger",
+            "records",
+            "replay",
+            "privacy",
+            "audit-api",
+            "conformance",
+            "permissions",
+            "promises",
+        ),
     ),
     ("For agent authors", ("agent-quickstart", "agent-tables", "problems")),
-    ("Reference", ("reasons", "states", "events", "settings", "checks")),
+    ("Reference", ("reasons", "states", "events", "erased-columns", "settings", "checks")),
 )
 MORE = "More"
 GLOSSARY = "glossary"

@@ -239,6 +239,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.record_rows.RecordRowCheck",
     "runtime.verification.feedback_rows.FeedbackRowCheck",
     "runtime.verification.execution_rows.ExecutionRowCheck",
+    "runtime.verification.erasure_rows.ErasureRowCheck",
     "runtime.verification.registry_rows.RegistryRowCheck",
     "runtime.verification.world_rows.WorldRowCheck",
     "runtime.verification.people_rows.PeopleRowCheck",
@@ -251,6 +252,12 @@ DIR_ROW_CHECKS = [
     "escalations.note_rows.NoteRowCheck",
 ]
 # What gives the bytes that a flow's entries name by digest, for evidence packs.
+# Where words of flows are stored: an erasure empties these cells, and the checks let them be empty after one.
+DIR_ERASURE_COLUMNS = [
+    "runtime.verification.erasure_columns.TABLE",
+    "escalations.erasure_columns.TABLE",
+    "audit.erasure_table.TABLE",
+]
 DIR_PACK_OBJECTS = ["runtime.verification.pack_objects.of_flow", "escalations.pack_objects.of_flow"]
 
 DIR_SIGNING_KEY = env.signing_key(DATA_DIR)

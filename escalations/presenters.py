@@ -99,7 +99,7 @@ class QueueRow:
     """One line of the queue, from the current evidence.
 
     `family` is a value of `contracts.Family`. `untrusted`: that evidence does not match the ledger, so the
-    effect is not shown.
+    effect is not shown. `erased`: there is none, since the words of its flow were erased.
     """
 
     id: str
@@ -123,6 +123,7 @@ class QueueRow:
     holder: str
     mine: bool
     untrusted: bool = False
+    erased: bool = False
     alike: bool = False
     # "1 of 2" while the first of two decisions awaits the second.
     part: str = ""
@@ -166,6 +167,7 @@ def row(
     is_open = item.state == contracts.State.OPEN
     decision = None if is_open else item.decision
     is_claimed = item.is_claimed(now)
+    is_erased = evidence is None and not is_open and item.flow.erased_at is not None
     return QueueRow(
         id=str(item.pk),
         url=reverse("escalation", args=[item.pk]) + (f"?{urlencode({'from': query})}" if query else ""),
@@ -187,7 +189,8 @@ def row(
         ended_by=decision.approver.get_username() if decision else "",
         holder=item.claimed_by.get_username() if is_claimed and item.claimed_by else "",
         mine=is_claimed and item.claimed_by_id == user_pk,
-        untrusted=evidence is None,
+        untrusted=evidence is None and not is_erased,
+        erased=is_erased,
         part="1 of 2" if is_open and item.first_decision is not None else "",
     )
 

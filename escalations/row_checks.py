@@ -8,8 +8,9 @@ from uuid import UUID
 
 from django.conf import settings
 
-from audit import actors, canonical, cells
+from audit import actors, canonical, cells, erasures
 from audit.chain import BreakKind, ChainBreak, time_text
+from audit.erasures import Erasure
 from audit.events import Kind
 from audit.models import Payload
 from audit.sealing import keys
@@ -41,6 +42,7 @@ class EscalationRowCheck(row_checks.FlowRows):
     kinds = frozenset(
         {
             Kind.FLOW_OPENED,
+            Kind.FLOW_ERASED,
             *_REVISIONS,
             *_ENDS,
             Kind.ESCALATION_REOPENED,
@@ -75,7 +77,7 @@ class EscalationRowCheck(row_checks.FlowRows):
 
     def compare(self, flows: Mapping[UUID, Sequence[Entry]]) -> Iterable[ChainBreak]:
         """All findings of some flows."""
-        found = Found()
+        found = Found(erased=row_checks.erased_in(flows))
         escalations = _compare_escalations(found, flows)
         _compare_evidence(found, flows, escalations)
         ring = keys.keyring(tenant=settings.DIR_TENANT)
@@ -241,11 +243,31 @@ def _decision_key(payload: Mapping[str, Any]) -> tuple[str, int]:
 def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any], ring: Keyring) -> None:
     statement, signature = bytes(row["statement"]), bytes(row["signature"])
     found.same(entry, "signature", entry.payload["signature"], signature.hex())
+    erasure = found.erasure_after(entry)
+    if erasure is not None:
+        _compare_attested(found, entry, erasure, ring)
+        return
     verified = ring.verify(statement, signature, row["key_id"], at=entry.at)
     if verified is None:
         found.unknown_keys.setdefault(row["key_id"], set()).add((entry.stream, entry.seq))
     elif not verified:
         detail = f"the statement is not signed by key {row['key_id']} while that was valid"
+        found.breaks.append(entry.wrong(BreakKind.SIGNATURE_WRONG, detail))
+
+
+def _compare_attested(found: Found, entry: Entry, erasure: Erasure, ring: Keyring) -> None:
+    """The statement is erased: its digest was signed in its place, while its own signature was checked."""
+    digest = entry.payload["statement_digest"]
+    signature, key_id = erasure.statements.get(digest, ("", ""))
+    if not key_id:
+        found.unknown_keys.setdefault(entry.payload["key_id"], set()).add((entry.stream, entry.seq))
+        return
+    signed = erasures.signed_bytes(digest)
+    verified = ring.verify(signed, bytes.fromhex(signature), key_id, at=erasure.at)
+    if verified is None:
+        found.unknown_keys.setdefault(key_id, set()).add((entry.stream, entry.seq))
+    elif not verified:
+        detail = f"the digest of the erased statement is not signed by key {key_id} while that was valid"
         found.breaks.append(entry.wrong(BreakKind.SIGNATURE_WRONG, detail))
 
 
@@ -307,8 +329,18 @@ def _compare_effects(
 ) -> None:
     """What people stated later of calls: by the digest of the statement, since a call may have several."""
     stored = EffectStatement.objects.filter(escalation__flow__in=flows).values()
-    rows = {(str(row["escalation_id"]), cells.digest_of(row["statement"])): row for row in stored}
     entries, key = _of_kind(flows, Kind.EFFECT_STATED), itemgetter("escalation_id", "statement_digest")
+    # Of an erased statement the signature tells which one it was.
+    signed = {entry.payload["signature"]: entry.payload["statement_digest"] for entry in entries}
+    rows = {
+        (
+            str(row["escalation_id"]),
+            cells.digest_of(row["statement"])
+            if row["statement"]
+            else signed.get((cells.bytes_of(row["signature"]) or b"").hex(), ""),
+        ): row
+        for row in stored
+    }
     for entry, row in found.rows_of(entries, rows, key, "the statement of the effect"):
         payload = entry.payload
         _compare_signature(found, entry, row, ring)
@@ -316,6 +348,8 @@ def _compare_effects(
         found.same(entry, "effectstatement.effect", payload["effect"], row["effect"])
         found.same(entry, "effectstatement.key_id", payload["key_id"], row["key_id"])
         found.same(entry, "effectstatement.approver", entry.actor, actors.user(row["approver_id"]))
+        if found.erasure_after(entry) is not None:
+            continue
         # Its digest is that of the entry, or the row would not have been found.
         stated = canonical.decode(bytes(row["statement"]))
         found.same(entry, "effectstatement.reason", stated["justification"], row["reason"])

@@ -16,6 +16,7 @@ from runtime.flows.views import (
 )
 from runtime.guards.views import review_groups, review_pages
 from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
+from runtime.maintenance.views import erase_page
 from runtime.proposals.views import compare_page, record_report_page, replay_page
 from runtime.registry.views import (
     account_actions,
@@ -93,6 +94,7 @@ urlpatterns = [
     path("flows/<uuid:dfid>/evidence/progress/", evidence_file.progress, name="pack-progress"),
     path("flows/<uuid:dfid>/reasoning/", reasoning_page.detail, name="flow-reasoning"),
     path("flows/<uuid:dfid>/replay", replay_page.fragment, name="flow-replay"),
+    path("flows/<uuid:dfid>/erase/", erase_page.erase, name="erase-flow"),
     path("flows/<uuid:dfid>/entries/", flow_pages.entries, name="flow-entries"),
     path("flows/<uuid:dfid>/entries/<int:seq>/", flow_pages.entry, name="flow-entry"),
     path("memory/", memory_pages.index, name="memory"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from audit.events.base import Event, Kind
 from audit.events.demo import DemoScenarioEnded, DemoScenarioStarted
+from audit.events.erasure import AttestedStatement, FlowErased
 from audit.events.escalations import (
     EffectStated,
     EscalationClaimed,
@@ -176,6 +177,7 @@ __all__ = [
     "AttemptReportedLate",
     "AttemptSettled",
     "AttemptStarted",
+    "AttestedStatement",
     "BudgetRefilled",
     "BudgetSpent",
     "ChildOpened",
@@ -203,6 +205,7 @@ __all__ = [
     "Event",
     "FactNotWritten",
     "FactWritten",
+    "FlowErased",
     "FlowMoved",
     "FlowOpened",
     "GroupAdded",

@@ -14,6 +14,7 @@ class Kind(StrEnum):
 
     FLOW_OPENED = "flow:opened"
     FLOW_MOVED = "flow:moved"
+    FLOW_ERASED = "flow:erased"
     CHILD_OPENED = "child:opened"
     CONTEXT_COMPILED = "context:compiled"
     STEP_REPORTED = "step:reported"

@@ -16,7 +16,7 @@ from audit.sealing.keys import KnownKey
 from audit.sealing.notes import Signed
 from audit.sealing.proofs import Inclusion
 
-EMPTIED = "emptied, and no entry says that it was erased"
+EMPTIED = sources.EMPTIED
 
 
 class NotSealedError(Exception):
@@ -184,7 +184,7 @@ def _payloads(tenant: str, entries: Iterable[SealedEntry]) -> tuple[dict[str, Hi
     rows = Payload.objects.filter(tenant=tenant, commitment__in=list(named))
     stored = {name: cells_of for name, *cells_of in rows.values_list("commitment", "salt", "body")}
     emptied = {name for name, cells_of in stored.items() if cells_of == [None, None]}
-    erased = _erased(tenant) if emptied else set()
+    erased = _erased(tenant) | _erased_with_flow(entries) if emptied else set()
     shown: dict[str, Hidden] = {}
     absent: dict[str, str] = {}
     for name in named:
@@ -205,6 +205,17 @@ def _erased(tenant: str) -> set[str]:
     rows = LedgerEntry.objects.filter(tenant=tenant, kind=Kind.PAYLOAD_ERASED, stream=actors.SYSTEM)
     bodies = rows.order_by().values_list("body", flat=True)
     return {str(_payload_of(_said(bytes(body))).get("commitment")) for body in bodies}
+
+
+def _erased_with_flow(entries: Iterable[SealedEntry]) -> set[str]:
+    """The commitments that an erasure of the whole flow took, in the order of its entries."""
+    named: set[str] = set()
+    taken: set[str] = set()
+    for entry in entries:
+        named |= {value for _, value in sources.list_commitments(entry.payload)}
+        if entry.kind == Kind.FLOW_ERASED:
+            taken |= named
+    return taken
 
 
 def _payload_of(said: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from audit import canonical, cells
+from audit import canonical, cells, erasures, queries
 from audit.events import Kind
 from audit.models import Payload
 from audit.verification.verify import UNREADABLE
@@ -22,6 +22,7 @@ SETTING = "DIR_PACK_OBJECTS"
 DIFFERENT = "the stored bytes do not match the ledger"
 GONE = "no longer stored"
 ERASED = "erased: these bytes repeat words that were erased"
+EMPTIED = "emptied, and no entry says that it was erased"
 NOT_READABLE = "the stored rows cannot be read"
 # The fields of a payload that name bytes by their digest.
 NAMED: Mapping[str, tuple[str, ...]] = {
@@ -37,6 +38,8 @@ NAMED: Mapping[str, tuple[str, ...]] = {
     Kind.INTENT_CREATED: ("request_digest",),
     Kind.OUTCOME_RECORDED: ("outcome_digest",),
 }
+# What names rules: the words of admins, which many flows share.
+RULES = "policy_bundle_hash"
 _COMMITMENT = "_commitment"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -69,7 +72,8 @@ class Gathering:
                 self.bodies[digest] = held
                 self.absent.pop(digest, None)
                 return
-        self.absent[digest] = DIFFERENT if cells_found else GONE
+        is_empty = bool(cells_found) and not any(cells.bytes_of(cell) for cell in cells_found)
+        self.absent[digest] = EMPTIED if is_empty else DIFFERENT if cells_found else GONE
 
     def withhold(self, digest: object, why: str) -> None:
         """Give no bytes of a digest, whatever is stored."""
@@ -102,9 +106,19 @@ def collect(*, tenant: str, dfid: UUID, wanted: Collection[str]) -> Objects:
         for digest in wanted
         if digest in bodies and digest not in absent and canonical.digest(bodies[digest]) == digest
     }
-    return Objects(
-        bodies=whole, absent={digest: absent.get(digest, missing) for digest in wanted if digest not in whole}
-    )
+    without = {digest: absent.get(digest, missing) for digest in wanted if digest not in whole}
+    if without and erasures.find(tenant=tenant, dfid=dfid) is not None:
+        # What is made of several cells is not empty when those are. What fills them again is a row's finding.
+        gone = _list_erasable(tenant, dfid).intersection(without)
+        without |= {digest: ERASED for digest in gone if without[digest] in (EMPTIED, DIFFERENT)}
+    return Objects(bodies=whole, absent=without)
+
+
+def _list_erasable(tenant: str, dfid: UUID) -> set[str]:
+    """The digests of a flow's entries whose bytes an erasure takes: all but those of rules."""
+    told = queries.list_payloads(tenant=tenant, stream=str(dfid), kinds=[Kind(kind) for kind in NAMED])
+    fields = ((payload, name) for kind, payload in told for name in NAMED[kind] if name != RULES)
+    return {value for payload, name in fields if is_digest(value := payload.get(name))}
 
 
 def list_named(kind: str, payload: Mapping[str, Any]) -> Iterator[str]:

@@ -1177,6 +1177,35 @@ def check_objects(pack: Pack) -> Iterator[Finding]:
             yield Finding("ABSENT_UNNAMED", f"no entry names {digest}, said to be absent", member=ABSENT)
 
 
+FLOW_ERASED = "flow:erased"
+_ERASED_STATEMENT = b"dir-console erased statement 1\n"
+
+
+def check_erasures(pack: Pack) -> Iterator[Finding]:
+    """Nothing that was erased with the flow is here; digests of erased statements are signed instead."""
+    signed = {entry.digest_of("statement_digest") for entry in pack.of_kind(*_FORMS)}
+    for erasure in (entry for entry in pack.flow if entry.kind == FLOW_ERASED):
+        for item in erasure.payload.get("statements", ()):
+            digest, key_id = str(item["statement_digest"]), str(item["key_id"])
+            public_key, signature = pack.public_keys.get(key_id), bytes.fromhex(item["signature"])
+            if digest not in signed:
+                yield erasure.wrong("ERASED_UNNAMED", f"no entry names the erased statement {shown(digest)}")
+            elif public_key is None:
+                yield erasure.wrong("SIGNATURE_KEY", f"the pack has no key {shown(key_id)}")
+            elif not is_signed(_ERASED_STATEMENT + digest.encode(), signature, public_key):
+                yield erasure.wrong("SIGNATURE_WRONG", f"{shown(key_id)} has not signed {shown(digest)}")
+        for entry in (entry for entry in pack.flow if entry.seq < erasure.seq):
+            named = {name for name in _DIGESTS.get(entry.kind, ()) if name != "policy_bundle_hash"}
+            for name in sorted(named):
+                if OBJECTS + entry.digest_of(name) in pack.members:
+                    yield entry.wrong("ERASED_PRESENT", f"its {name} was erased, and its bytes are here")
+            for name in entry.payload:
+                if name.endswith("_commitment") and pack.payloads.get(entry.digest_of(name)) is not None:
+                    yield entry.wrong(
+                        "ERASED_PRESENT", f"its {name} was erased, and is opened here", PAYLOADS
+                    )
+
+
 # --- Statements that people signed --------------------------------------------------------------------------
 
 
@@ -2256,6 +2285,8 @@ def checks_of(pack: Pack) -> Iterator[Check]:
         yield check_head
     yield from (check_payloads, check_objects, check_signatures, check_statements, check_decisions)
     yield from (check_proposals, check_verdicts, check_evidence, check_intents)
+    if any(entry.kind == FLOW_ERASED for entry in pack.flow):
+        yield check_erasures
     if pack.emitted or any(name.startswith(RECORDS) for name in pack.members):
         yield check_records
     if pack.emitted:
@@ -2286,6 +2317,10 @@ def not_proved(pack: Pack) -> Iterator[str]:
     for said in pack.begun.values():
         if said.previous and said.is_vouched_for is None:
             yield f"That the key {shown(said.key_id)} follows {shown(said.previous)}: that has not signed it."
+    for entry in (entry for entry in pack.flow if entry.kind == FLOW_ERASED):
+        why = shown(str(entry.payload.get("reason")))
+        who, at = shown(str(entry.content["actor"])), shown(str(entry.content["at"]))
+        yield f"What the flow's words were: they were erased on {at} by {who}, because: {why}."
     of_records = {entry.digest_of("record_hash") for entry in pack.emitted}
     for digest, reason in sorted(pack.absent.items()):
         if digest not in of_records:

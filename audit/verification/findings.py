@@ -191,6 +191,7 @@ class _Payloads:
     kinds = frozenset(
         {
             Kind.PAYLOAD_ERASED,
+            Kind.FLOW_ERASED,
             *(
                 kind
                 for kind, event in EVENTS.items()
@@ -209,14 +210,22 @@ class _Payloads:
         self.count = 0
         self.erased: set[str] = set()
         self._seen = 0
+        # The commitments of the stream that passes: an erasure of its flow takes those before it.
+        self._stream: tuple[str, str] = ("", "")
+        self._of_stream: set[str] = set()
         self._waiting: dict[str, Entry] = {}
 
     def see(self, entry: Entry) -> list[ChainBreak]:
         if entry.kind == Kind.PAYLOAD_ERASED:
             self.erased.add(entry.payload["commitment"])
+        if (entry.tenant, entry.stream) != self._stream:
+            self._stream, self._of_stream = (entry.tenant, entry.stream), set()
+        if entry.kind == Kind.FLOW_ERASED:
+            self.erased |= self._of_stream
         for name, value in entry.payload.items():
             if name.endswith("_commitment") and isinstance(value, str):
                 self._waiting[value] = entry
+                self._of_stream.add(value)
         return self._compare() if len(self._waiting) >= _CHUNK else []
 
     def finish(self) -> Iterator[ChainBreak]:

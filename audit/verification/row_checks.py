@@ -13,8 +13,9 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from audit import actors, cells
+from audit import actors, cells, erasure_columns, erasures
 from audit.chain import BreakKind, ChainBreak
+from audit.erasures import Erasure
 from audit.events import Kind
 from audit.verification.verify import UNREADABLE
 
@@ -81,15 +82,27 @@ def is_then(told: datetime, stored: object) -> bool:
 class Found:
     """What a comparison found; every method notes at most one finding.
 
-    `unknown_keys` are the entries whose signature is by a key that is not held here, by key id.
+    `unknown_keys` are the entries whose signature is by a key that is not held here, by key id. `erased` are
+    the flows whose words were erased, by stream: their emptied cells are not compared with earlier entries.
+    That they are empty has a check of its own.
     """
 
     breaks: list[ChainBreak] = field(default_factory=list)
     unknown_keys: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    erased: Mapping[str, Erasure] = field(default_factory=dict)
+
+    def erasure_after(self, entry: Entry) -> Erasure | None:
+        """The erasure of the entry's flow, if it came after the entry."""
+        erasure = self.erased.get(entry.stream)
+        return None if erasure is None or erasure.seq <= entry.seq else erasure
+
+    def is_gone(self, entry: Entry, what: str) -> bool:
+        """Whether a cell was emptied after its entry."""
+        return what in erasure_columns.names() and self.erasure_after(entry) is not None
 
     def same(self, entry: Entry, what: str, recorded: object, stored: object) -> None:
         """Note that a row's value is not the recorded one."""
-        if recorded != stored:
+        if recorded != stored and not self.is_gone(entry, what):
             detail = f"{what} is {_short(stored)}, but the ledger recorded {_short(recorded)}"
             self.breaks.append(entry.wrong(BreakKind.ROW_MISMATCH, detail))
 
@@ -113,6 +126,8 @@ class Found:
 
     def bytes(self, entry: Entry, what: str, digest: str, cell: object) -> None:
         """Note that a cell's bytes do not have the recorded digest."""
+        if self.is_gone(entry, what):
+            return
         if not digest or cells.digest_of(cell) != digest:
             self.breaks.append(entry.wrong(BreakKind.ROW_MISMATCH, f"{what} does not match the ledger"))
 
@@ -139,6 +154,22 @@ class Found:
         self.breaks.append(
             ChainBreak(tenant, stream, 0, BreakKind.ROW_WITHOUT_ENTRY, f"no entry records {what}")
         )
+
+
+def erased_in(flows: Mapping[UUID, Sequence[Entry]]) -> dict[str, Erasure]:
+    """The last erasure of each of these flows, by stream."""
+    found: dict[str, Erasure] = {}
+    for entries in flows.values():
+        for entry in entries:
+            if entry.kind == Kind.FLOW_ERASED:
+                found[entry.stream] = erasures.of_entry(
+                    found.get(entry.stream),
+                    seq=entry.seq,
+                    at=entry.at,
+                    actor=entry.actor,
+                    payload=entry.payload,
+                )
+    return found
 
 
 def _short(value: object) -> str:

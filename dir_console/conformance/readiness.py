@@ -29,8 +29,8 @@ NEWEST: Final = 1000
 ADDRESSED: Final = 20
 _LOST: Final = frozenset({sources.GONE, sources.DIFFERENT, sources.NOT_READABLE, contents.EMPTIED})
 _NOT_CLASSIFIED: Final = (
-    "Payloads are kept apart and can be erased one by one, but they have no classes and no retention times, "
-    "and the rows of proposals and outcomes repeat them."
+    "Words can be erased, one text, one flow or one subject at a time, but they have no classes and no "
+    "retention times."
 )
 # Shorter values are words such as BUY, which stand in entries for other reasons.
 LEAST_CHARS: Final = 8

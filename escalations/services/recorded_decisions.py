@@ -29,7 +29,7 @@ from runtime.flows.queries.intent_records import IntentRecord
 BLOCK = 200
 _REVISIONS = (Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED)
 _DECIDED = (Kind.ESCALATION_DECIDED, Kind.ESCALATION_FIRST_DECIDED)
-_KINDS = flow_summaries.KINDS | {*_REVISIONS, *_DECIDED, Kind.ESCALATION_REOPENED}
+_KINDS = flow_summaries.KINDS | {*_REVISIONS, *_DECIDED, Kind.ESCALATION_REOPENED, Kind.FLOW_ERASED}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ class RecordedDecision:
 
     `evidence` is the revision that was signed; `effect` what a person's own proposal does, where it has other
     parameters than the agent's. `opened_at` is when the escalation was. A first of two decisions runs nothing
-    by itself.
+    by itself. `is_erased`: its words are gone, so that nothing is compared, and the rest is empty as well.
     """
 
     decision: Decision
@@ -51,6 +51,7 @@ class RecordedDecision:
     intent: IntentRecord | None = None
     is_taken_back: bool = False
     is_first_of_two: bool = False
+    is_erased: bool = False
 
     @property
     def crossed(self) -> tuple[str, ...]:
@@ -128,7 +129,12 @@ def _matching(records: Sequence[RecordedDecision], rule: str) -> Iterator[Record
     wanted = rule.casefold()
     for record in records:
         # Of one that does not match the ledger nobody can say what was exceeded: it is not passed over.
-        if not rule or record.mismatches or wanted in {name.casefold() for name in record.crossed}:
+        if (
+            not rule
+            or record.mismatches
+            or record.is_erased
+            or wanted in {name.casefold() for name in record.crossed}
+        ):
             yield record
 
 
@@ -142,6 +148,7 @@ class _Recorded:
     firsts: set[tuple[str, str]] = field(default_factory=set)
     taken_back: set[tuple[str, int]] = field(default_factory=set)
     course: FlowCourse = field(default_factory=FlowCourse)
+    is_erased: bool = False
 
     @classmethod
     def of(cls, entries: Sequence[tuple[Kind, datetime, Mapping[str, Any]]]) -> "_Recorded":
@@ -158,6 +165,8 @@ class _Recorded:
                     made.firsts.add(about)
             elif kind is Kind.ESCALATION_REOPENED:
                 made.taken_back.add((payload["escalation_id"], payload["sequence"]))
+            elif kind is Kind.FLOW_ERASED:
+                made.is_erased = True
             else:
                 made.course.follow(kind, payload)
         return made
@@ -166,6 +175,8 @@ class _Recorded:
 def _check(
     row: Decision, recorded: _Recorded, evidence: Mapping[tuple[Any, int], Evidence]
 ) -> RecordedDecision:
+    if recorded.is_erased and not cells.bytes_of(row.statement):
+        return RecordedDecision(decision=row, is_erased=True)
     about, digest = str(row.escalation_id), cells.digest_of(row.statement)
     payload = recorded.decided.get((about, digest), {})
     wrong = comparing.compare_signed(payload, row)

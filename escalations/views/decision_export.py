@@ -50,6 +50,7 @@ COLUMNS = (
     "key_id",
     "signature",
     "matches_ledger",
+    "erased",
     "mismatches",
 )
 # What a spreadsheet may take for the beginning of a formula, also after blanks and in full width.

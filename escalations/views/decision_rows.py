@@ -30,6 +30,7 @@ class DecisionRow:
     dfid: str
     untrusted: Sequence[str]
     decided_at: datetime
+    erased: bool = False
     person: str = ""
     solo: bool = False
     action: Badge | None = None
@@ -56,6 +57,9 @@ def shown(record: RecordedDecision) -> DecisionRow:
         "untrusted": [item.row for item in record.mismatches],
         "decided_at": row.decided_at,
     }
+    if record.is_erased:
+        # What the entry of the decision still says.
+        return DecisionRow(**about, erased=True, person=row.approver.get_username())
     if evidence is None:
         return DecisionRow(**about)
     return DecisionRow(
@@ -86,6 +90,8 @@ def exported(record: RecordedDecision) -> dict[str, Any]:
         "dfid": str(row.escalation.flow_id),
         "matches_ledger": evidence is not None,
     }
+    if record.is_erased:
+        return about | {"matches_ledger": True, "erased": True, "mismatches": []}
     if evidence is None:
         return about | {"mismatches": [item.row for item in record.mismatches]}
     statement: Mapping[str, Any] = record.statement

@@ -33,6 +33,7 @@ from escalations.views import (
     bench,
     decision_form,
     drafts,
+    erased_page,
     evidence_page,
     queue_walk,
     silence_evidence,
@@ -117,6 +118,9 @@ def page(
     After a 409 the person must review again: the chosen action and the retyped amount are not kept.
     """
     escalation = _get(request, escalation_id)
+    erased = erased_page.answer(request, escalation, status=200 if problem is None else problem.status)
+    if erased is not None:
+        return erased
     basis = comparing.check_basis(escalation)
     kept = dict(entered.items()) if entered is not None else drafts.get(request, escalation_id)
     if entered is None and not kept.get("receipt"):
@@ -302,6 +306,7 @@ def _history(escalation: Escalation) -> dict[str, Any]:
             {
                 "row": case.row,
                 "effect": presenters.segments(evidence[case.row.pk]) if case.row.pk in evidence else [],
+                "erased": case.row.pk not in evidence and case.row.flow.erased_at is not None,
                 "decision": labels.badge(presenters.RESOLUTIONS, case.resolution),
                 "ending": None if case.ending is None else presenters.ENDINGS[case.ending],
                 "deviations": case.deviations,
@@ -353,7 +358,7 @@ def _decision(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str
 def _just_decided(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] | None:
     """Return the newest decision on the escalation, if it counts, is this person's own and recent."""
     escalation = queries.get(tenant=tenant_of(request.user), escalation_id=escalation_id)
-    if escalation is None:
+    if escalation is None or escalation.flow.erased_at is not None:
         return None
     newest = max(escalation.decisions.all(), key=lambda row: row.sequence, default=None)
     if (

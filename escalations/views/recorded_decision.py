@@ -16,7 +16,7 @@ from escalations import decision_search, presenters, queries
 from escalations.models import Escalation
 from escalations.services import recorded_decisions
 from escalations.services.recorded_decisions import RecordedDecision
-from escalations.views import decision_export, decision_rows
+from escalations.views import decision_export, decision_rows, erased_page
 from runtime.core import clock
 from runtime.core.views import labels
 from runtime.flows.models import Intent
@@ -32,6 +32,10 @@ def detail(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     escalation = queries.get(tenant=tenant, escalation_id=escalation_id)
     if escalation is None:
         raise Http404
+    if request.GET.get("format") != "json":
+        erased = erased_page.answer(request, escalation)
+        if erased is not None:
+            return erased
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verify.snapshot():
         decisions = decision_search.list_of_escalation(tenant=tenant, escalation_id=escalation.pk)

@@ -148,6 +148,18 @@ class ProblemCode(StrEnum):
     FLOW_NOT_OPEN = _flow(
         "FLOW_NOT_OPEN", 409, "Flow not open", "The flow has ended, waits for a person, or is being executed."
     )
+    FLOW_ERASED = _flow(
+        "FLOW_ERASED",
+        410,
+        "Words erased",
+        "The words of the flow were erased, and with them the stored response to this call.",
+    )
+    FLOW_KEPT = _flow(
+        "FLOW_KEPT",
+        409,
+        "Flow cannot be erased",
+        "The flow has not ended, a call of it is in doubt, or somebody still has to look at it.",
+    )
     EPOCH_ENDED = _flow(
         "EPOCH_ENDED",
         409,

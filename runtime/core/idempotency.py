@@ -27,12 +27,20 @@ def find_response(
 ) -> bytes | Problem | None:
     """The answer's bytes, or None for a first call; 422 where the key was used with another body.
 
+    410 where the answer was erased with the words of its flow: the call is not made anew.
+
     `makes` is what the call makes, for the sentence of the refusal. The caller holds a lock that lets only
     one of several equal calls through at a time: the rest find the answer of the first.
     """
     stored = Answer.objects.filter(agent_id=agent_pk, path=call.path, key=call.key).first()
     if stored is None:
         return None
+    if not bytes(stored.body):
+        return Problem(
+            code=ProblemCode.FLOW_ERASED,
+            detail="The words of this flow were erased, and with them the stored response.",
+            dfid=None if dfid is None else str(dfid),
+        )
     if stored.request_digest != canonical.digest(call.body):
         return Problem(
             code=ProblemCode.IDEMPOTENCY_KEY_REUSED,

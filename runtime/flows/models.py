@@ -54,6 +54,8 @@ class Flow(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     # Its last decision record has no scorecard yet.
     score_due = models.BooleanField(default=False)
+    # When the words of the flow were erased last: who did it and why is in its entry, `flow:erased`.
+    erased_at = models.DateTimeField(null=True, blank=True)
 
     objects = TenantManager()
 
@@ -77,6 +79,10 @@ class Flow(models.Model):
                 condition=Q(parent__isnull=True, root__isnull=True, depth=0)
                 | Q(parent__isnull=False, root__isnull=False, depth__gte=1),
                 name="flow_depth_goes_with_its_parent",
+            ),
+            models.CheckConstraint(
+                condition=Q(erased_at__isnull=True) | Q(state__in=states.ENDED),
+                name="flow_erased_only_after_its_end",
             ),
             # Also how the watchdog finds it: a busy agent has a million other flows.
             models.UniqueConstraint(

@@ -30,6 +30,7 @@ class FlowRowCheck(row_checks.FlowRows):
         {
             Kind.FLOW_OPENED,
             Kind.FLOW_MOVED,
+            Kind.FLOW_ERASED,
             Kind.CONTEXT_COMPILED,
             Kind.PROPOSAL_SUBMITTED,
             Kind.VERDICT_GIVEN,
@@ -72,7 +73,7 @@ class FlowRowCheck(row_checks.FlowRows):
 
     def compare(self, flows: Mapping[UUID, Entries]) -> Iterable[ChainBreak]:
         """All findings of some flows, in the order of their tables."""
-        found = Found()
+        found = Found(erased=row_checks.erased_in(flows))
         kept = Payloads(flows)
         _compare_flows(found, flows, kept)
         _compare_contexts(found, flows)

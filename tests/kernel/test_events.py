@@ -34,9 +34,12 @@ def _value(annotation: str) -> Any:
         ]
     if "OutcomeFinding" in annotation:
         return [{"code": "OUTPUTS_INVALID", "place": "outputs_schema"}]
+    if "AttestedStatement" in annotation:
+        return [{"statement_digest": "ab" * 32, "signature": "cd" * 64, "key_id": "0123456789abcdef"}]
     if "NameTried" in annotation:
         return [{"name": "user:1", "failed": 2, "locked": 1}]
     for word, value in (
+        ("dict[str, int]", {"proposal.body": 2}),
         ("tuple[int", [503, 504]),
         ("tuple", ["one", "two"]),
         ("Datetime", AT),

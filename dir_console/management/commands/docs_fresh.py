@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from audit import events
+from audit import erasure_columns, events
 from audit.access import roles
 from audit.contracts import catalogue as contracts
 from audit.contracts import fields
@@ -295,10 +295,34 @@ def contract_schema(contract: fields.Contract) -> str:
     return json.dumps(fields.schema_of(contract), indent=2) + "\n"
 
 
+def erased_columns() -> str:
+    """One row for each column: those that an erasure empties, and those that stay."""
+    words = [
+        (f"`{each.model}`", f"`{column}`", holds)
+        for each in erasure_columns.list_words()
+        for column, holds in each.columns.items()
+    ]
+    others = [
+        (f"`{each.model}`", f"`{column}`", why)
+        for each in erasure_columns.list_others()
+        for column, why in each.columns.items()
+    ]
+    return page(
+        "Columns that an erasure empties",
+        "Where words of a flow are stored. [Erasing a flow](privacy.md) empties these cells.",
+        table(("table", "column", "holds"), words),
+        "## Columns that stay",
+        "Every other column of texts or bytes, and why it is not emptied with a flow. Columns of fewer than "
+        "200 characters hold codes, names and digests, and are not listed.",
+        table(("table", "column", "why"), others),
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "agent-tables.md": agent_tables,
     "checks.md": gate_checks,
     "conformance.md": conformance_items,
+    "erased-columns.md": erased_columns,
     "events.md": event_kinds,
     "permissions.md": permissions,
     "problems.md": problem_list,

@@ -11,6 +11,7 @@ from audit.access.permissions import signed_in, tenant_of
 from runtime.contexts.queries import snapshots
 from runtime.core import mismatches
 from runtime.core.views import labels
+from runtime.flows.views import erased_words
 
 
 @require_safe
@@ -20,6 +21,9 @@ def detail(request: HttpRequest, dfid: UUID, context_ref: str) -> HttpResponse:
     snapshot = snapshots.get_snapshot(tenant=tenant_of(request.user), dfid=dfid, context_ref=context_ref)
     if snapshot is None:
         raise Http404
+    erased = erased_words.find(snapshot.flow)
+    if erased is not None:
+        return erased_words.page(request, erased, what="context")
     body = bytes(snapshot.body)
     if "raw" in request.GET:
         answer = HttpResponse(body, content_type="application/json")

@@ -105,7 +105,8 @@ def count_reject_reasons(*, tenant: str, now: datetime) -> list[tuple[str, int]]
     ).order_by("-proposal_id")
     codes: Counter[str] = Counter()
     for body in rows.values_list("body", flat=True)[:REASON_SAMPLE]:
-        codes.update(codes_of(bytes(body)))
+        if bytes(body):  # else it was erased
+            codes.update(codes_of(bytes(body)))
     return codes.most_common(6)
 
 

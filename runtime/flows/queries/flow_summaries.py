@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import OuterRef, Subquery, UUIDField
 
-from audit import canonical, cells, queries
+from audit import canonical, cells, erasures, queries
 from audit.events import Kind
 from audit.verification.verify import UNREADABLE
 from runtime.contracts.verdict import Segment
@@ -50,11 +50,13 @@ class FlowCourse:
 class FlowSummary:
     """The effect of a flow's last proposal, its verdict, and the intent that it became, if any.
 
-    `is_untrusted`: the stored verdict does not match the ledger, so its effect is left out.
+    `is_untrusted`: the stored verdict does not match the ledger, so its effect is left out. `is_erased`: it
+    is left out because the words of the flow were erased.
     """
 
     effect: tuple[Segment, ...] = ()
     is_untrusted: bool = False
+    is_erased: bool = False
     verdict: str = ""
     intent: IntentRecord | None = None
 
@@ -70,10 +72,13 @@ def of_flows(*, tenant: str, dfids: Collection[UUID]) -> dict[UUID, FlowSummary]
     last = {stream: [*course.verdicts][-1] for stream, course in courses.items() if course.verdicts}
     recorded = {given: courses[stream].verdicts[given] for stream, given in last.items()}
     effects = list_effects(recorded)
+    without = [stream for stream, given in last.items() if given not in effects]
+    erased = erasures.find_all(tenant=tenant, streams=without) if without else {}
     return {
         UUID(stream): FlowSummary(
             effect=effects.get(given, ()),
-            is_untrusted=given not in effects,
+            is_untrusted=given not in effects and stream not in erased,
+            is_erased=stream in erased,
             verdict=recorded[given]["verdict"],
             intent=courses[stream].intents.get(courses[stream].intent_of.get(given, "")),
         )

@@ -9,7 +9,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from audit import canonical, presenters, queries
-from audit.access.permissions import signed_in, tenant_of
+from audit.access.permissions import may, signed_in, tenant_of
+from audit.access.roles import Permission
 from audit.verification import verify
 from runtime.contracts import states
 from runtime.core import clock, paging
@@ -18,7 +19,7 @@ from runtime.execution.views import saga_steps
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.flows.queries import children, flow_search, recorded_flow, saga_progress
 from runtime.flows.queries.recorded_flow import RecordedFlow
-from runtime.flows.views import duration_bar, flow_words, timeline
+from runtime.flows.views import duration_bar, erased_words, flow_words, timeline
 from runtime.guards.queries import review_list
 from runtime.guards.views import review_presenters
 from runtime.proposals.views import proposal_presenters
@@ -114,6 +115,12 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
         "children_open": children.count_open(parent=flow) if below else 0,
         "before": flow_search.get_previous(flow),
     }
+    swapped = "HX-Request" in request.headers
+    template = "runtime/_flow_side.html" if swapped else "runtime/flow.html"
+    context["may_erase"] = flow.state in states.ENDED and may(request.user, Permission.ERASE)
+    context["erased"] = erased_words.find(flow)
+    if context["erased"] is not None:
+        return render(request, template, context)
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verify.snapshot():
         known = recorded_flow.of_flow(tenant=flow.tenant, dfid=dfid)
@@ -131,8 +138,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
         context["trigger"] = labels.pretty(canonical.decode(bytes(flow.trigger)))
     else:
         context["untrusted_trigger"] = [wrong]
-    swapped = "HX-Request" in request.headers
-    return render(request, "runtime/_flow_side.html" if swapped else "runtime/flow.html", context)
+    return render(request, template, context)
 
 
 @require_safe

@@ -22,10 +22,14 @@ UNDER_WAY = Badge("info", "bolt", "Under way")
 
 @dataclass(frozen=True, slots=True)
 class FlowWords:
-    """A flow's effect sentence and its end; `untrusted`: the stored effect does not match the ledger."""
+    """A flow's effect sentence and its end; `untrusted`: the stored effect does not match the ledger.
+
+    `erased`: there is none, since the words of the flow were erased.
+    """
 
     effect: Sequence[Segment]
     untrusted: bool
+    erased: bool
     ended: Badge
 
 
@@ -44,6 +48,7 @@ def of_flows(*, tenant: str, dfids: Collection[UUID]) -> dict[UUID, FlowWords]:
         dfid: FlowWords(
             effect=summary.effect,
             untrusted=summary.is_untrusted,
+            erased=summary.is_erased,
             ended=labels.badge(labels.VERDICTS, summary.verdict)
             if summary.intent is None
             else ended(summary.intent),

@@ -21,6 +21,7 @@ from runtime.core import clock, mismatches, paging
 from runtime.core.views import error_page, labels, query_params
 from runtime.core.views.forms import ActionForm, ReasonForm, RequiredText
 from runtime.flows.queries import recorded_flow
+from runtime.flows.views import erased_words
 from runtime.guards.models import Review
 from runtime.guards.queries import recorded_guards, review_list
 from runtime.guards.services import guard_config, reviews
@@ -32,6 +33,7 @@ from runtime.registry.queries import people
 
 LONGEST = reviews.MAX_NOTE_CHARS
 MOST_KEPT = review_list.PAGE
+NO_FINDINGS, ERASED = "The findings cannot be read", "Words erased"
 SURE_BPS, LIKELY_BPS = 9000, 7000
 _NOT_CLOSED = (
     f"Choose whether the guard was right, and say why in at most {reviews.MAX_NOTE_CHARS} characters."
@@ -101,6 +103,9 @@ def count(request: HttpRequest) -> HttpResponse:
 def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
     """Show the agent's explanation beside its proposal, and the guard's findings."""
     review = _review_or_404(request, review_id)
+    erased = erased_words.find(review.flow)
+    if erased is not None:
+        return erased_words.page(request, erased, what="review")
     return render(request, "runtime/review.html", _detail(request, review))
 
 
@@ -186,7 +191,7 @@ def row(review: Review) -> dict[str, Any]:
         "url": reverse("review", args=[review.pk]),
         "confidence": text(sure),
         "tone": "danger" if sure >= SURE_BPS else "warn" if sure >= LIKELY_BPS else "idle",
-        "words": found[0]["message"] if found else "The findings cannot be read",
+        "words": found[0]["message"] if found else NO_FINDINGS if review.findings else ERASED,
         "more": max(0, len(found) - 1),
         "kind": review.proposal.policy_kind,
         "result": review_presenters.RESULTS.get(review.result),

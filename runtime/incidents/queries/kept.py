@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from runtime.contracts.incident import LinkKind
+from runtime.contracts.incident import IncidentState, LinkKind
 from runtime.incidents.models import IncidentLink
 
 
@@ -24,6 +24,12 @@ def linked_flows(*, tenant: str) -> "QuerySet[IncidentLink, UUID | None]":
 def is_linked(dfid: UUID) -> bool:
     """Whether an incident links this flow, itself or by a record or an escalation of it."""
     return IncidentLink.objects.filter(flow_id=dfid, removed_at=None).exists()
+
+
+def is_looked_into(dfid: UUID) -> bool:
+    """Whether an incident that is not closed links this flow."""
+    rows = IncidentLink.objects.filter(flow_id=dfid, removed_at=None)
+    return rows.exclude(incident__state=IncidentState.CLOSED).exists()
 
 
 def linked_among(dfids: Collection[UUID]) -> set[UUID]:

@@ -23,6 +23,7 @@ from django.db import connections
 from audit.live.background import PerProcess
 from audit.packs import export, progress
 from audit.packs.progress import Stage, Watch
+from runtime.flows.models import Flow
 from runtime.maintenance.services import evidence_packs
 
 KEPT_S: Final = 600
@@ -88,7 +89,7 @@ def start(place: Place, *, run: Callable[[Callable[[], None]], Any] | None = Non
         return find(place) or Job(state=State.RUNNING)
     begun = Job(state=State.RUNNING)
     cache.set(place.key("job"), begun, timeout=KEPT_S)
-    cache.delete(place.key("file"))
+    cache.delete(_file(place))
     work = partial(_make, place, token)
     if run is None:
         _builders.get().submit(_on_a_thread, work)
@@ -109,8 +110,15 @@ def find(place: Place) -> Job | None:
 
 def take(place: Place) -> bytes | None:
     """The pack that was made; None where there is none any more."""
-    pack: bytes | None = cache.get(place.key("file"))
+    pack: bytes | None = cache.get(_file(place))
     return pack
+
+
+def _file(place: Place) -> str:
+    """Where the pack lies: elsewhere after each erasure, so that nobody takes words that are gone."""
+    flow = Flow.objects.filter(tenant=place.tenant, pk=place.dfid)
+    erased = flow.values_list("erased_at", flat=True).first()
+    return place.key(f"file-{erased.timestamp():.6f}" if erased else "file")
 
 
 @contextmanager
@@ -137,12 +145,12 @@ def _unlock(place: Place, token: str) -> None:
 
 def _make(place: Place, token: str) -> None:
     """Make it and leave it in the cache."""
-    job = Job(state=State.FAILED)
+    job, file = Job(state=State.FAILED), _file(place)
     try:
         with _reporting(place) as watch:
             pack = evidence_packs.make(tenant=place.tenant, dfid=place.dfid, watch=watch)
         if pack is not None:
-            cache.set(place.key("file"), pack, timeout=KEPT_S)
+            cache.set(file, pack, timeout=KEPT_S)
             job = Job(state=State.READY, size=len(pack))
     except export.NotSealedError:
         job = Job(state=State.NOT_SEALED)

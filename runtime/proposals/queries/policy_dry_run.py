@@ -184,7 +184,8 @@ def _list(*, limit: int, **wanted: object) -> list[Verdict]:
         proposal__author__startswith=actors.AGENT,
         **{f"proposal__{name}": value for name, value in wanted.items()},
     )
-    related = rows.select_related("proposal__agent", "bundle")
+    # Of an erased flow there is nothing to judge.
+    related = rows.exclude(input=b"").select_related("proposal__agent", "bundle")
     return list(related.order_by("-proposal__received_at", "-proposal_id")[:limit])
 
 

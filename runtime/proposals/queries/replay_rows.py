@@ -109,6 +109,11 @@ class RecordedHistory:
         return {name: (salt, body) for name, salt, body in rows.values_list("commitment", "salt", "body")}
 
     @cached_property
+    def erased_up_to(self) -> int:
+        """The number of the entry that erased the words of the whole flow; 0 without one."""
+        return max((entry.seq for entry in self.of_kind(Kind.FLOW_ERASED)), default=0)
+
+    @cached_property
     def erased(self) -> tuple[tuple[int, str], ...]:
         """The fields whose words were erased, as an entry says, each with the number of its entry."""
         gone = {name for name, held in self.payloads.items() if held == (None, None)}
@@ -119,8 +124,12 @@ class RecordedHistory:
             (entry.seq, name)
             for entry in self.entries
             for name, value in sources.list_commitments(entry.payload)
-            if value in gone
+            if value in gone or self._is_erased(entry, value)
         )
+
+    def _is_erased(self, entry: Entry, commitment: str) -> bool:
+        """Whether the erasure of the flow took it; one that is present again was not taken."""
+        return entry.seq < self.erased_up_to and self.payloads.get(commitment) == (None, None)
 
     @cached_property
     def objects(self) -> sources.Objects:
@@ -208,8 +217,9 @@ def _answers(history: RecordedHistory) -> Iterator[Unlike]:
         yield from _committed(history, entry, "outcome.receipt", intent, "receipt_commitment", row.receipt)
         digest = entry.payload.get("outcome_digest")
         if digest is not None:
-            held = [intent_records.outcome_bytes(row)]
-            yield from _bytes(history, entry, "outcome", intent, digest, held)
+            held = [] if entry.seq < history.erased_up_to else [intent_records.outcome_bytes(row)]
+            if held:
+                yield from _bytes(history, entry, "outcome", intent, digest, held)
     for entry in history.of_kind(Kind.SAGA_ADVANCED):
         key = (entry.payload["intent_id"], entry.payload["step"], entry.payload["direction"])
         step = history.steps.get(key)
@@ -411,8 +421,8 @@ def _of_others(
     why = history.objects.absent.get(digest)
     if why == sources.GONE:
         yield _of(entry, row, row_id, digest, None)
-    elif why in (sources.DIFFERENT, sources.NOT_READABLE):
-        yield _of(entry, row, row_id, digest, _ANOTHER if why == sources.DIFFERENT else why)
+    elif why in (sources.DIFFERENT, sources.EMPTIED, sources.NOT_READABLE):
+        yield _of(entry, row, row_id, digest, why if why == sources.NOT_READABLE else _ANOTHER)
 
 
 def _of(

@@ -1,0 +1,253 @@
+"""Erase the words of a flow, or of every flow about a subject, in one transaction.
+
+What is emptied is the table of `audit.erasure_columns`, the payloads behind the flow's commitments, and the
+stored responses to its calls. Digests, commitments and signatures stay, so the chain stays whole.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.apps import apps
+from django.db.models import Model, Q, QuerySet
+
+from audit import canonical, erasure_columns, erasures, queries, signing
+from audit.erasure_columns import WordColumns
+from audit.events import AttestedStatement, FlowErased, Kind
+from audit.models import DecisionRecord, Payload, RecordTerm
+from audit.packs import sources
+from audit.sealing import keys
+from runtime.contracts.guard import GuardRunState, ReviewState
+from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
+from runtime.contracts.states import ENDED, LIVE_INTENTS, AttemptState
+from runtime.core import clock, transactions
+from runtime.core.models import Answer
+from runtime.epochs.services import epochs
+from runtime.flows.models import Attempt, Flow, Intent
+from runtime.flows.queries import calls_in_doubt
+from runtime.flows.services import locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.guards.models import GuardRun, Review
+from runtime.incidents.queries import kept
+
+MOST_AT_ONCE: Final = 500
+# A worker that lost its lease may still report what its call came to.
+LATE: Final = timedelta(hours=1)
+_AROUND: Final = timedelta(minutes=1)
+_SIGNED: Final = frozenset(
+    {
+        Kind.ESCALATION_DECIDED,
+        Kind.ESCALATION_FIRST_DECIDED,
+        Kind.EFFECT_STATED,
+        Kind.INFORMATION_REQUESTED,
+    }
+)
+STATEMENT: Final = "statement"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedFlow:
+    """What was emptied of one flow, or would be: cells by table and column, and payloads.
+
+    `guessable` counts the digests without a salt that stay. `children` are flows of their own, not erased.
+    """
+
+    dfid: UUID
+    counts: Mapping[str, int]
+    payloads: int
+    guessable: int
+    children: Sequence[UUID] = ()
+
+    @property
+    def cells(self) -> int:
+        """All of it."""
+        return sum(self.counts.values()) + self.payloads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A flow that cannot be erased, and why not."""
+
+    dfid: UUID
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """What an erasure came to. With anything in `kept` nothing was erased."""
+
+    flows: Sequence[ErasedFlow] = ()
+    kept: Sequence[Kept] = ()
+
+
+@transactions.retried
+def erase(
+    *, tenant: str, dfids: Collection[UUID], reason: str, actor: str, dry_run: bool = False
+) -> Erased | Problem:
+    """Erase the words of these flows, all or none; with `dry_run` only say what would go.
+
+    A flow that is not of this tenant is left out, and so is one of which nothing is left to erase.
+    """
+    refused = epochs.refuse_while_recovering()
+    if refused is not None:
+        return refused
+    if len(dfids) > MOST_AT_ONCE:
+        detail = f"At most {MOST_AT_ONCE} flows can be erased at once; these are {len(dfids)}."
+        return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail)
+    # By age, so that a parent is locked before its children.
+    flows = [flow for dfid in sorted(dfids) if (flow := locks.lock_flow(dfid=dfid, tenant=tenant))]
+    staying = [Kept(dfid=flow.pk, why=why) for flow in flows if (why := why_kept(flow))]
+    if staying:
+        return Erased(kept=staying)
+    found = [(flow, _look(flow, flows)) for flow in flows]
+    due = [(flow, left) for flow, left in found if left.cells]
+    if not dry_run:
+        for flow, left in due:
+            _erase(flow, left, reason=reason, actor=actor)
+    return Erased(flows=[left for _, left in due])
+
+
+def list_of_subject(*, tenant: str, subject: str) -> list[UUID]:
+    """The flows whose decision records name a subject, such as `order:881`; oldest first."""
+    terms = RecordTerm.objects.filter(tenant=tenant, name=RecordTerm.Name.SUBJECT, value=subject)
+    records = DecisionRecord.objects.filter(tenant=tenant, pk__in=terms.values("record"))
+    return sorted(set(records.values_list("dfid", flat=True)))
+
+
+def why_kept(flow: Flow) -> str:
+    """Why the words of a flow cannot be erased now; empty where they can."""
+    intents = Intent.objects.filter(flow=flow)
+    if flow.state not in ENDED or intents.filter(state__in=LIVE_INTENTS).exists():
+        return "The flow has not ended."
+    if calls_in_doubt.is_flow_in_doubt(flow=flow) or calls_in_doubt.is_flow_contradicted(flow=flow):
+        return "A call of the flow is in doubt: a person must state what became of it first."
+    if GuardRun.objects.filter(proposal__flow=flow, state=GuardRunState.PENDING).exists():
+        return "A soft guard has not answered yet."
+    if Review.objects.filter(flow=flow, state=ReviewState.OPEN).exists():
+        return "A review of the flow is open: close it first."
+    unknown = Attempt.objects.filter(intent__flow=flow, state=AttemptState.UNKNOWN)
+    if unknown.filter(started_at__gt=clock.now() - LATE).exists():
+        return "A call of the flow ended without an answer within the last hour: it may still come."
+    if kept.is_looked_into(flow.pk):
+        return "An incident that is not closed links the flow: close it, or remove the link, first."
+    return ""
+
+
+def _look(flow: Flow, flows: Sequence[Flow]) -> ErasedFlow:
+    """What there is to erase of a flow."""
+    counts = {
+        f"{words.table}.{column}": count
+        for words in erasure_columns.list_words()
+        for column in words.columns
+        if (count := _present(words, column, flow).count())
+    }
+    if answers := len(_answers(flow)):
+        counts["answer.body"] = answers
+    told = _told(flow)
+    named = {
+        payload[name]
+        for kind, payload in told
+        for name in sources.NAMED.get(kind, ())
+        if name != sources.RULES and sources.is_digest(payload.get(name))
+    }
+    payloads = Payload.objects.filter(tenant=flow.tenant, commitment__in=_committed(told), erased_at=None)
+    among = {other.pk for other in flows}
+    children = Flow.objects.filter(parent=flow, erased_at=None).exclude(pk__in=among)
+    return ErasedFlow(
+        dfid=flow.pk,
+        counts=counts,
+        payloads=payloads.count(),
+        guessable=len(named),
+        children=sorted(children.values_list("pk", flat=True)),
+    )
+
+
+def _erase(flow: Flow, left: ErasedFlow, *, reason: str, actor: str) -> None:
+    journal = Journal(flow=flow, actor=actor, at=clock.now())
+    told = _told(flow)
+    # Before the statements are gone: afterwards nobody could check a signature over them.
+    attested = tuple(_attest(flow))
+    for words in erasure_columns.list_words():
+        rows = _rows(words, flow)
+        rows.update(**{column: _left(words, column) for column in words.columns})
+    for answer in _answers(flow):
+        Answer.objects.filter(pk=answer).update(body=b"", request_digest="")
+    payloads = Payload.objects.filter(tenant=flow.tenant, commitment__in=_committed(told), erased_at=None)
+    payloads.update(body=None, salt=None, erased_at=journal.at)
+    journal.add(
+        FlowErased(
+            reason=reason,
+            counts=dict(left.counts),
+            payloads=left.payloads,
+            guessable=left.guessable,
+            statements=attested,
+        )
+    )
+    journal.write()
+    Flow.objects.filter(pk=flow.pk).update(erased_at=journal.at)
+
+
+def _told(flow: Flow) -> list[tuple[Kind, dict[str, Any]]]:
+    return queries.list_payloads(tenant=flow.tenant, stream=str(flow.pk), kinds=list(Kind))
+
+
+def _committed(told: Iterable[tuple[Kind, dict[str, Any]]]) -> set[str]:
+    return {value for _, payload in told for _, value in sources.list_commitments(payload)}
+
+
+def _attest(flow: Flow) -> Iterator[AttestedStatement]:
+    """The digests of the statements whose signature is valid, each signed in place of the statement.
+
+    One that was attested before keeps that; one whose signature cannot be checked here gets nothing.
+    """
+    entries = queries.list_dated(tenant=flow.tenant, stream=str(flow.pk), kinds=_SIGNED)
+    if not entries:
+        return
+    signed = [words for words in erasure_columns.list_words() if STATEMENT in words.columns]
+    bodies = [
+        bytes(body) for words in signed for body in _rows(words, flow).values_list(STATEMENT, flat=True)
+    ]
+    held = {canonical.digest(body): body for body in bodies}
+    ring, signer = keys.keyring(tenant=flow.tenant), signing.signer()
+    for _, at, payload in entries:
+        digest = payload["statement_digest"]
+        statement = held.get(digest)
+        if statement is None:
+            continue
+        if ring.verify(statement, bytes.fromhex(payload["signature"]), payload["key_id"], at=at):
+            yield AttestedStatement(
+                statement_digest=digest,
+                signature=signer.sign(erasures.signed_bytes(digest)).hex(),
+                key_id=signer.key_id,
+            )
+
+
+def _rows(words: WordColumns, flow: Flow) -> QuerySet[Model]:
+    model: type[Model] = apps.get_model(words.model)
+    return model._default_manager.filter(**{words.flow: flow.pk}).order_by()
+
+
+def _present(words: WordColumns, column: str, flow: Flow) -> QuerySet[Model]:
+    """The rows whose cell holds something."""
+    left = _left(words, column)
+    gone = Q(**{f"{column}__isnull": True}) if left is None else Q(**{column: left})
+    return _rows(words, flow).exclude(gone)
+
+
+def _left(words: WordColumns, column: str) -> Any:
+    if column in words.left:
+        return words.left[column]
+    field = apps.get_model(words.model)._meta.get_field(column)
+    return b"" if field.get_internal_type() == "BinaryField" else ""
+
+
+def _answers(flow: Flow) -> list[int]:
+    """The stored responses to the calls of a flow: those at its address, and the one that opened it."""
+    rows = Answer.objects.filter(agent=flow.agent_id).exclude(body=b"")
+    own = rows.filter(path__contains=str(flow.pk)).values_list("pk", flat=True)
+    around = (flow.opened_at - _AROUND, flow.opened_at + _AROUND)
+    opening = rows.filter(path__endswith="/flows", answered_at__range=around).values_list("pk", "body")
+    return [*own, *(pk for pk, body in opening if str(flow.pk).encode() in bytes(body))]

@@ -1,0 +1,149 @@
+"""The runtime's tables: where words of flows are stored, and why other texts and bytes stay.
+
+A test walks every text and byte column of every table: one that is in neither list fails it.
+"""
+
+from typing import Final
+
+from audit import canonical
+from audit.erasure_columns import ColumnTable, OtherColumns, WordColumns
+
+# What an agent still gets of its feedback: it is read as JSON, so it stays JSON.
+ERASED_FEEDBACK: Final = canonical.encode({"erased": True})
+_RULES: Final = "rules that admins write; no words of a flow"
+_NAME: Final = "a name, address or version that admins choose"
+_HASH: Final = "a digest or a signature"
+_REASON: Final = "the reason of an admin, of no flow; its entry repeats it"
+
+TABLE: Final = ColumnTable(
+    words=(
+        WordColumns(model="runtime.Flow", flow="pk", columns={"trigger": "why the agent opened the flow"}),
+        WordColumns(model="runtime.Snapshot", flow="flow", columns={"body": "the facts that it was shown"}),
+        WordColumns(
+            model="runtime.Proposal",
+            flow="flow",
+            columns={"body": "the parameters", "explain": "the agent's explanation"},
+        ),
+        WordColumns(
+            model="runtime.Verdict",
+            flow="proposal__flow",
+            columns={"input": "what the gate judged", "body": "what it found, with values and calls"},
+        ),
+        WordColumns(
+            model="runtime.Intent",
+            flow="flow",
+            columns={
+                "requests": "the calls as they were sent",
+                "lifted": "findings that a person lifted",
+                "undo": "what a take-back would have restored",
+            },
+        ),
+        WordColumns(
+            model="runtime.Attempt", flow="intent__flow", columns={"detail": "error messages of targets"}
+        ),
+        WordColumns(
+            model="runtime.StepReceipt", flow="intent__flow", columns={"receipt": "what a target answered"}
+        ),
+        WordColumns(
+            model="runtime.Outcome",
+            flow="intent__flow",
+            columns={
+                "receipt": "what the target answered",
+                "expected": "the effects that were expected",
+                "deviations": "how the observed ones differ",
+                "writes": "the facts that were taken from receipts",
+            },
+            left={"receipt": None},
+        ),
+        WordColumns(
+            model="runtime.Feedback",
+            flow="flow",
+            columns={"body": "what the agent was told"},
+            left={"body": ERASED_FEEDBACK},
+        ),
+        WordColumns(
+            model="runtime.GuardRun",
+            flow="proposal__flow",
+            columns={"result": "what a soft guard found", "detail": "error messages of guards"},
+            left={"result": None},
+        ),
+        WordColumns(
+            model="runtime.Review", flow="flow", columns={"findings": "what a soft guard found, with quotes"}
+        ),
+    ),
+    others=(
+        OtherColumns(
+            model="runtime.Agent",
+            columns={
+                "mission": _RULES,
+                "owner": _NAME,
+                "status_reason": _REASON,
+                "locked_from_reason": "a code",
+                "stop_reason": _REASON,
+            },
+        ),
+        OtherColumns(model="runtime.Manifest", columns={"body": _RULES, "reason": _REASON}),
+        OtherColumns(
+            model="runtime.PolicyKind", columns={"title": _RULES, "body": _RULES, "reason": _REASON}
+        ),
+        OtherColumns(model="runtime.Key", columns={"fact_prefix": _NAME}),
+        OtherColumns(model="runtime.IncidentRuleRow", columns={"body": _RULES}),
+        OtherColumns(model="runtime.OwnerChange", columns={"owner_before": _NAME, "owner_after": _NAME}),
+        OtherColumns(model="runtime.Resource", columns={"name": _NAME, "unit": _NAME}),
+        OtherColumns(model="runtime.Bundle", columns={"body": f"{_RULES}; shared by many flows"}),
+        OtherColumns(
+            model="runtime.Target",
+            columns={"base_url": _NAME, "refuses": "status codes", "deep_link": _NAME, "health": _NAME},
+        ),
+        OtherColumns(model="runtime.Guard", columns={"body": _RULES, "switch_reason": _REASON}),
+        OtherColumns(
+            model="runtime.Review",
+            columns={"note": "a reviewer's words; the ledger's entry repeats them, so they stay"},
+        ),
+        OtherColumns(model="runtime.Stop", columns={"reason": _REASON}),
+        OtherColumns(model="runtime.Flow", columns={"head_hash": _HASH}),
+        OtherColumns(model="runtime.Inbox", columns={"fact_versions": "numbers of versions, by path"}),
+        OtherColumns(
+            model="runtime.AgentEvent",
+            columns={"body": "what concerns an agent, of no flow; only its newest events are kept"},
+        ),
+        OtherColumns(
+            model="runtime.Timer", columns={"label": "an agent's alarm, of no flow; gone once rung"}
+        ),
+        OtherColumns(
+            model="runtime.Answer",
+            columns={
+                "body": "emptied beside this table: the stored responses to the calls of a flow",
+                "request_digest": "emptied beside this table, with the response",
+                "path": "an address of the API",
+                "key": "an Idempotency-Key",
+            },
+        ),
+        OtherColumns(model="runtime.Epoch", columns={"missing": "counts and ids of what a restore lost"}),
+        OtherColumns(
+            model="runtime.Fact",
+            columns={
+                "path": "the name of a fact, as entries repeat it",
+                "value": "a fact of the world, of no flow; a feed overwrites it",
+            },
+        ),
+        OtherColumns(
+            model="runtime.FactVersion",
+            columns={
+                "path": "the name of a fact, as entries repeat it",
+                "value": "a fact of the world, of no flow; its history is kept",
+            },
+        ),
+        OtherColumns(
+            model="runtime.MemoryItem",
+            columns={
+                "value": "what an agent remembers, of no flow; an admin discards it",
+                "source": "where it says that it learned it",
+            },
+        ),
+        OtherColumns(
+            model="runtime.Artifact",
+            columns={"location": "an address outside the console", "title": "a title that an agent gave"},
+        ),
+    ),
+)

@@ -2072,27 +2072,34 @@ Given = tuple[int | None, str]
 
 def check_scores(pack: Pack) -> Iterator[Finding]:
     """Each scorecard is of the terminal record before it; its scores come out again, if that is here."""
-    emitted = {entry.seq: entry.payload for entry in pack.emitted}
     for entry in pack.flow:
         if entry.kind != RECORD_SCORED:
             continue
-        said, before = entry.payload, emitted.get(entry.seq - 1)
-        if before is None or before["terminal"] is not True:
-            yield entry.wrong("SCORE_PLACE", "the entry before it emits no terminal decision record")
+        said, before = entry.payload, _record_before(pack, entry)
+        if before is None or before.payload["terminal"] is not True:
+            yield entry.wrong("SCORE_PLACE", "the last record before it is none of an end")
             continue
         for name in ("record_id", "record_hash"):
-            if said[name] != before[name]:
+            if said[name] != before.payload[name]:
                 yield entry.wrong("SCORE_PLACE", f"{name} is not that of the record before it")
         if not _why_not_scored_again(pack, entry):
-            expected = _scores_of(pack.records[entry.seq - 1].said)
+            expected = _scores_of(pack.records[before.seq].said)
             for path, wanted, found in _unlike(expected, _scorecard(said), "$"):
                 detail = f"{path} is {_brief(found)}, but the record gives {_brief(wanted)}"
                 yield entry.wrong("SCORE_DIFFERS", detail)
 
 
+def _record_before(pack: Pack, entry: Entry) -> Entry | None:
+    """The entry of the last record before this one: feedback may have been given in between."""
+    return max(
+        (each for each in pack.emitted if each.seq < entry.seq), key=lambda each: each.seq, default=None
+    )
+
+
 def _why_not_scored_again(pack: Pack, entry: Entry) -> str:
     """Why the scores of an entry are not worked out again; empty where they are."""
-    record = pack.records.get(entry.seq - 1)
+    before = _record_before(pack, entry)
+    record = pack.records.get(before.seq) if before else None
     if record is None:
         return "the record that was scored is not here"
     wanted = record.said["lineage"]["evaluator_suite"] or STANDARD_SUITE

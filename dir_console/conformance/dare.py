@@ -238,7 +238,7 @@ CHECKS: Final = (
         tries=f"Verifies the newest {ledger.ENTRIES} entries, the newest checkpoint and that it goes on "
         "from the one before; changes a byte in memory, which must be noticed.",
         run=ledger.check_ledger,
-        tests=("tests/verification/test_tampering.py::test_a_change_is_found_and_named",),
+        tests=("tests/verification/test_tamper_matrix.py::test_a_change_is_named_as_the_table_says",),
     ),
     _check(
         5,

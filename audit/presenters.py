@@ -408,9 +408,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.RECORD_EMITTED: Presenter(
             "ledger", Lane.SYSTEM, "Decision record", says("Record {record_id} is signed: {status}.")
         ),
-        Kind.RECORD_SCORED: Presenter(
-            "record", Lane.SYSTEM, "Scorecard", says("Record {record_id} is {result} by {suite}. {reason}")
-        ),
+        Kind.RECORD_SCORED: Presenter("record", Lane.SYSTEM, "Scorecard", sentences.scored),
         Kind.RECORD_FEEDBACK_GIVEN: Presenter("user", Lane.DECISION, "Feedback given", sentences.feedback),
         Kind.SIGNING_KEY_BEGUN: Presenter(
             "shield", Lane.SYSTEM, "Signing key begun", says("Key {key_id} signs checkpoints and decisions.")

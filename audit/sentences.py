@@ -129,6 +129,11 @@ def feedback(payload: Mapping[str, Any]) -> str:
     return f"{said}: record {payload['record_id']}{again}{by_decider}. It changes nothing that was decided."
 
 
+def scored(payload: Mapping[str, Any]) -> str:
+    reason = str(payload["reason"]).rstrip(".")
+    return f"Record {payload['record_id']} is {payload['result']} by {payload['suite']}: {reason}."
+
+
 def outcome(payload: Mapping[str, Any]) -> str:
     found = payload["deviations"]
     deviations = f", {count(found, 'deviation')} from the expected result" if found else ""

@@ -1,6 +1,8 @@
 """What a flow came to, at a checkpoint or at its end."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Strict
 
 from audit.events.base import Event, Id, Kind, Text
 
@@ -64,4 +66,4 @@ class RecordScored(Event):
     suite: Text
     result: Text
     reason: Text
-    scores: tuple[ScoreEntry, ...] = ()
+    scores: Annotated[tuple[ScoreEntry, ...], Strict(False)] = ()

@@ -72,7 +72,7 @@ class Gathering:
                 self.bodies[digest] = held
                 self.absent.pop(digest, None)
                 return
-        is_empty = bool(cells_found) and not any(cells.bytes_of(cell) for cell in cells_found)
+        is_empty = bool(cells_found) and not any(cells_found)
         self.absent[digest] = EMPTIED if is_empty else DIFFERENT if cells_found else GONE
 
     def withhold(self, digest: object, why: str) -> None:

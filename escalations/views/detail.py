@@ -124,7 +124,8 @@ def page(
     basis = comparing.check_basis(escalation)
     kept = dict(entered.items()) if entered is not None else drafts.get(request, escalation_id)
     if entered is None and not kept.get("receipt"):
-        kept = {**kept, "receipt": questioned.recorded_receipt(escalation)}
+        receipt = questioned.recorded_receipt(escalation)
+        kept = {**kept, "receipt": receipt} if receipt else kept
     # After CLAIMED_BY_ANOTHER alone nothing has to be reviewed again.
     over_claim = problem is not None and problem.code is ProblemCode.CLAIMED_BY_ANOTHER
     if problem is not None and problem.status == CONFLICT and not over_claim:

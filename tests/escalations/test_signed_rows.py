@@ -44,7 +44,7 @@ def test_a_key_that_is_not_held_here_is_named(stated: Escalation, monkeypatch: p
     monkeypatch.setattr(signing, "signer", lambda: signing.LocalSigner(b"7" * 32))
     assert of_statement() == []
     unknown = [
-        f"{what}, key {old.key_id} unknown here" for what in ("3 decision records", "2 signed statements")
+        f"{what}, key {old.key_id} unknown here" for what in ("4 decision records", "2 signed statements")
     ]
     assert list(findings.verify_all().not_verified) == unknown
     # A signature that was rewritten is a finding whoever holds the key: the entry has it too.

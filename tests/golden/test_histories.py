@@ -16,6 +16,8 @@ from tests.golden import history, record, scenarios
 # Given after the gate: by the worker, the sweeper, or a person.
 ELSEWHERE = {
     Reason.LEASE_ENDED,
+    Reason.OUTCOME_NOT_ALLOWED,
+    Reason.OUTPUTS_INVALID,
     Reason.TAMPERED,
     Reason.EFFECT_CONTRADICTED,
     Reason.PARENT_ENDED,

@@ -36,6 +36,9 @@ def _value(annotation: str) -> Any:
         return [{"code": "OUTPUTS_INVALID", "place": "outputs_schema"}]
     if "AttestedStatement" in annotation:
         return [{"statement_digest": "ab" * 32, "signature": "cd" * 64, "key_id": "0123456789abcdef"}]
+    if "ScoreEntry" in annotation:
+        score = {"evaluator": "policy", "version": "1.0.0", "value": "1", "minimum": "0.5", "passed": True}
+        return [{**score, "reason": "No limit was crossed."}]
     if "NameTried" in annotation:
         return [{"name": "user:1", "failed": 2, "locked": 1}]
     for word, value in (

@@ -11,11 +11,18 @@ from audit import canonical
 from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS, KindDocument
 from runtime.kernel.rules import kind_linter, sources
 from runtime.proposals.queries import gate_facts
-from tests.kernel.test_linter_kinds import GOOD
+from tests.kernel import test_linter_kinds
 
 # As long as an expression may be: words, and an effect's little language of its own, over parameters.
 NO_EXPRESSION = {"description", "effect"}
 NOT_EVALUATED = {"subjects[]"}
+# With an outcome of its own, so that no field that may hold an expression is empty.
+GOOD: dict[str, Any] = {
+    **test_linter_kinds.GOOD,
+    "allowed_outcomes": ["filled"],
+    "outcome": "receipt.status",
+    "outputs": {"filled": "receipt.filled"},
+}
 
 
 def longest(annotation: Any) -> int | None:
@@ -39,7 +46,8 @@ def places(model: type[BaseModel], before: str = "") -> Iterator[str]:
     for name in model.model_fields:
         hint = hints[name]
         is_list = any(typing.get_origin(one) is tuple for one in flat(hint))
-        place = f"{before}{name}" + ("[]" if is_list else "")
+        is_mapping = any(typing.get_origin(one) is dict for one in flat(hint))
+        place = f"{before}{name}" + ("[]" if is_list else ".*" if is_mapping else "")
         if any(longest(one) == MAX_EXPRESSION_CHARS for one in flat(hint)):
             yield place
         for inner in dict.fromkeys(models_in(hint)):
@@ -53,6 +61,8 @@ def flat(annotation: Any) -> Iterator[Any]:
 
 
 def written(place: tuple[str | int, ...]) -> str:
+    if place[0] == "outputs":
+        return "outputs.*"
     text = ""
     for one in place:
         text += "[]" if isinstance(one, int) else f".{one}" if text else str(one)
@@ -64,7 +74,7 @@ def kind(**changes: Any) -> KindDocument:
 
 
 def test_every_field_that_may_hold_an_expression_is_listed() -> None:
-    """GOOD fills each of them, so a field that the list forgets is a field that is missing here."""
+    """`GOOD` fills each of them, so a field that the list forgets is a field that is missing here."""
     listed = {
         written(standing.place)
         for list_some in (
@@ -97,6 +107,8 @@ def is_template(place: str) -> bool:
 def put(document: Any, steps: list[str], value: str) -> Any:
     """The document with `value` at the first place that fits, in the first item of each list."""
     name, rest = steps[0].removesuffix("[]"), steps[1:]
+    if name == "*":
+        name = next(iter(document))
     held = document[name]
     is_list = steps[0].endswith("[]")
     if not rest:

@@ -157,12 +157,16 @@ def _forged_checkpoint(history: History) -> None:
     Checkpoint.objects.create(size=said.size, root=said.root, at=said.time, key_id=signer.key_id, note=note)
 
 
-def _one_checkpoint_gone(history: History) -> None:
-    for reason in ("once", "twice"):
-        stops.stop_agent(tenant="default", agent_id="analyst", actor="user:1", reason=reason)
+def _one_checkpoint_gone(*, with_heads: bool) -> Case:
+    def change(history: History) -> None:
+        stops.stop_agent(tenant="default", agent_id="analyst", actor="user:1", reason="for now")
+        sealing.seal_now(with_heads=with_heads)
+        stops.stop_all(tenant="default", actor="user:1", reason="for now")
         sealing.seal_now()
-    middle = Checkpoint.objects.order_by("-id")[1]
-    ledger_tampering.quietly("DELETE FROM audit_checkpoint WHERE id = %s", [middle.pk])
+        middle = Checkpoint.objects.order_by("-id")[1]
+        ledger_tampering.quietly("DELETE FROM audit_checkpoint WHERE id = %s", [middle.pk])
+
+    return change
 
 
 def _all_checkpoints_gone(history: History) -> None:
@@ -336,7 +340,8 @@ CASES: Mapping[str, Case] = {
     "tree: made anew, signed by a new key that nobody vouches for": _signed_by(tree_tampering.STRANGER),
     "tree: made anew, signed by a key that takes the place of the first": _anew_with_a_key_of_its_own,
     "checkpoint: over other entries, with the stolen key": _forged_checkpoint,
-    "checkpoint: one of several gone": _one_checkpoint_gone,
+    "checkpoint: one of several gone": _one_checkpoint_gone(with_heads=False),
+    "checkpoint: the one of the signed ends gone": _one_checkpoint_gone(with_heads=True),
     "checkpoint: all gone": _all_checkpoints_gone,
     "stream: cut after its end was signed": _cut_after_its_end_was_signed,
     "stream: the signed ends gone": _ends_forgotten,

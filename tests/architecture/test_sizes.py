@@ -11,7 +11,7 @@ LONGEST_FUNCTION = 100
 # Tables, of which one entry is read at a time.
 TABLES = {Path("runtime/contracts/problem_codes.py"): 800}
 # Files that must stay one, since a stranger takes them away.
-ALONE = {Path("audit/packs/verify.py"): 2500}
+ALONE = {Path("audit/packs/verify.py"): 2700}
 
 
 def allowed_lines(path: Path) -> int | None:

@@ -409,6 +409,12 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "ledger", Lane.SYSTEM, "Decision record", says("Record {record_id} is signed: {status}.")
         ),
         Kind.RECORD_SCORED: Presenter("record", Lane.SYSTEM, "Scorecard", sentences.scored),
+        Kind.STRATEGY_RULE_PROPOSED: Presenter(
+            "thought",
+            Lane.SYSTEM,
+            "Rule drafted from precedents",
+            says("{cases} cases were decided alike by {people} people: {name} {version} is drafted."),
+        ),
         Kind.RECORD_FEEDBACK_GIVEN: Presenter("user", Lane.DECISION, "Feedback given", sentences.feedback),
         Kind.SIGNING_KEY_BEGUN: Presenter(
             "shield", Lane.SYSTEM, "Signing key begun", says("Key {key_id} signs checkpoints and decisions.")

@@ -74,6 +74,12 @@ def list_acts(*, tenant: str, stream: str, kinds: Collection[Kind]) -> list[tupl
     return [(str(body.get("actor", "")), body["payload"]) for _, body in rows]
 
 
+def list_acts_of_kind(*, tenant: str, kind: Kind) -> list[tuple[datetime, str, dict[str, Any]]]:
+    """When, who and the payload of the entries of one kind in all streams, oldest first."""
+    rows = LedgerEntry.objects.filter(tenant=tenant, kind=kind).order_by()
+    return [(at, str(body.get("actor", "")), body["payload"]) for _, at, body in _dated(rows)]
+
+
 def readable(rows: QuerySet[LedgerEntry]) -> list[tuple[Kind, dict[str, Any]]]:
     """Kind and payload of the entries whose bytes can be read, oldest first.
 

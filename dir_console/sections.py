@@ -24,6 +24,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Memory", "memory", "layers"),
             ("Policy kinds", "kinds", "kind"),
             ("Noise", "noise", "thought"),
+            ("Precedents", "precedents", "layers"),
             ("Targets", "targets", "bolt"),
             ("People", "people", "user"),
             ("Notifications", "notifications", "send"),

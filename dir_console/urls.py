@@ -17,7 +17,7 @@ from dir_console import (
 )
 from dir_console.api import api
 from dir_console.explorer import page as explorer
-from escalations.views import noise_page, notes, spec_page
+from escalations.views import noise_page, notes, precedent_pages, spec_page
 
 # Checks of passwords wait in a line of their own (`crowds`), and an overloaded server says that it lives.
 WITHOUT_TURN = ("/accounts/", "/livez", "/readyz", "/metrics")
@@ -35,6 +35,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("notes/agent/<str:agent_id>/", notes.of_agent, name="agent-notes"),
     path("", include("runtime.urls")),
     path("noise/", noise_page.index, name="noise"),
+    path("precedents/", precedent_pages.index, name="precedents"),
+    path("precedents/<name:digest>/", precedent_pages.detail, name="precedent"),
+    path("precedents/<name:digest>/draft/", precedent_pages.draft, name="draft-precedent"),
     path("specs/", spec_page.index, name="specs"),
     path("search/", search_page.index, name="search"),
     path("explore/", explorer.index, name="explore"),

@@ -104,7 +104,13 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
-from audit.events.records import RecordEmitted, RecordFeedbackGiven, RecordScored, ScoreEntry
+from audit.events.records import (
+    RecordEmitted,
+    RecordFeedbackGiven,
+    RecordScored,
+    ScoreEntry,
+    StrategyRuleProposed,
+)
 from audit.events.registry import (
     AgentEdited,
     AgentOwnerChangeAsked,
@@ -293,6 +299,7 @@ __all__ = [
     "StatusQueryFinished",
     "StatusQueryStarted",
     "StepReported",
+    "StrategyRuleProposed",
     "SystemResumed",
     "SystemStopped",
     "TargetChecked",

@@ -138,6 +138,7 @@ class Kind(StrEnum):
     RECORD_EMITTED = "record:emitted"
     RECORD_SCORED = "record:scored"
     RECORD_FEEDBACK_GIVEN = "record:feedback_given"
+    STRATEGY_RULE_PROPOSED = "strategy_rule:proposed"
     ROW_MISMATCHED = "row:mismatched"
     INCIDENT_OPENED = "incident:opened"
     INCIDENT_JOINED = "incident:joined"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Strict
 
-from audit.events.base import Event, Id, Kind, Text
+from audit.events.base import Event, Id, Kind, Names, Text
 
 
 class RecordFeedbackGiven(Event):
@@ -23,6 +23,30 @@ class RecordFeedbackGiven(Event):
     correction: Text
     reason_commitment: str | None
     has_decided: bool
+
+
+class StrategyRuleProposed(Event):
+    """A draft that a person made of a precedent: decisions of people that were always the same.
+
+    `document` is `policy_kind` or `manifest`, `name` the kind or the agent, and `version` the draft, which
+    rules nothing until it is activated. `record_ids` are the newest of the `cases` records that it rests on,
+    `digest` is that of the precedent as it was shown.
+    """
+
+    kind = Kind.STRATEGY_RULE_PROPOSED
+    rule_id: Id
+    change: Text
+    decision_key: Text
+    finding: Text
+    document: Text
+    name: str
+    version: str
+    value_before: str
+    value_after: str
+    cases: int
+    people: int
+    record_ids: Names
+    digest: str
 
 
 class RecordEmitted(Event):

@@ -436,6 +436,9 @@ class ProblemCode(StrEnum):
         "Feedback is incomplete",
         "Feedback needs an assessment from the list, and a reason unless it is Right.",
     )
+    PRECEDENT_MOVED = _decision(
+        "PRECEDENT_MOVED", 409, "Cases have changed", "The precedent is no longer the one that was shown."
+    )
     FEEDBACK_SENT_BEFORE = _decision(
         "FEEDBACK_SENT_BEFORE",
         409,

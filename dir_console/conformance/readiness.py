@@ -1,13 +1,13 @@
 """ContextOS's six readiness answers, each by doing what it asks."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from audit import actors, canonical
+from audit import actors, canonical, queries
 from audit.events import Kind
 from audit.models import DecisionRecord, LedgerEntry, Payload, RecordTerm
 from audit.packs import contents, sources
@@ -330,7 +330,7 @@ def check_incidents(sample: Sample) -> Finding:
 
 
 def check_improvement(sample: Sample) -> Finding:
-    """Records can be addressed, those of an end are scored, and feedback refers to them; no rule does yet."""
+    """Records can be addressed, and scorecards, feedback and rules that were drafted refer to them."""
     # Also of those that are gone, and of those that are not shown since words were erased.
     names = [row.record_id for found in sample.records.values() if found for row in found.rows]
     asked = names[:: max(1, len(names) // ADDRESSED)][:ADDRESSED]
@@ -349,20 +349,33 @@ def check_improvement(sample: Sample) -> Finding:
         for dfid, item in given
         if item["record_id"] not in _emitted(sample, dfid)
     ]
+    drafted = queries.list_payloads_of_kind(tenant=sample.tenant, kind=Kind.STRATEGY_RULE_PROPOSED)
+    lost = _lost_records(sample.tenant, [said for _, said in drafted])
+    missing = [
+        *([] if given else ["Nobody has given feedback in the sample."]),
+        *([] if drafted else ["No rule was drafted from precedents yet."]),
+    ]
     return judged(
         tried=f"Read {counted(len(asked), 'decision record')} by their ids, scored those again that have "
-        "a scorecard, by the evaluators of their suite, and looked up the record of each of "
-        f"{counted(len(given), 'feedback entry', 'feedback entries')} in the sample.",
+        "a scorecard, by the evaluators of their suite, and looked up the records of "
+        f"{counted(len(given), 'feedback entry', 'feedback entries')} in the sample and of "
+        f"{counted(len(drafted), 'rule')} drafted from precedents.",
         seen=f"{len(asked) - len(wrong)} of {len(asked)} found; {scored} of {counted(last, 'last record')} "
         f"scored; {len(given) - len(strays)} of {len(given)} feedback entries are about a record of their "
-        "flow. No strategy rule exists.",
-        wrong=[*wrong, *other, *strays],
-        short=[
-            *waiting,
-            "Scorecards and feedback refer to records by their permanent ids, but no rule is proposed from "
-            "them here: there are no strategy rules.",
-        ],
+        f"flow; {len(drafted)} strategy rules name {counted(len(lost), 'record')} that cannot be read.",
+        wrong=[*wrong, *other, *strays, *lost],
+        short=[*waiting, *missing],
     )
+
+
+def _lost_records(tenant: str, rules: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The records that strategy rules name and that are not there, of the first few of each."""
+    return [
+        f"The rule {said['rule_id']} rests on {name}, which is not there."
+        for said in rules
+        for name in said["record_ids"][:ADDRESSED]
+        if records.get(tenant=tenant, record_id=name) is None
+    ]
 
 
 def _scores(sample: Sample) -> tuple[int, int, list[str]]:
@@ -464,8 +477,8 @@ CHECKS: Final = (
     _check(
         6,
         "Improvement can build on it: feedback, scorecards and strategy rules refer to the id of the record.",
-        tries="Reads records by their ids, scores them again, and looks up the record of each feedback "
-        "entry. Strategy rules do not exist, so the answer is never more than partly.",
+        tries="Reads records by their ids, scores them again, and looks up the records of feedback entries "
+        "and of rules drafted from precedents. Partly where there are none of these yet.",
         run=check_improvement,
         tests=(
             "tests/maintenance/test_scoring.py::test_the_record_of_the_end_is_scored_by_one_that_takes_its_place",

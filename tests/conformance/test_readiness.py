@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from audit.events import StrategyRuleProposed
 from audit.models import DecisionRecord, LedgerEntry, Payload
 from audit.records import evaluators, fold
 from audit.records import queries as records
@@ -15,6 +16,7 @@ from dir_console.conformance.items import Answer
 from dir_console.conformance.sample import Sample
 from escalations.models import Evidence
 from runtime.contracts.problem import Problem
+from runtime.core import clock
 from runtime.flows.models import Verdict
 from runtime.flows.services import flows
 from runtime.maintenance.services import payloads, scoring
@@ -298,12 +300,12 @@ def test_an_erased_payload_is_no_loss(damaged: History) -> None:
 # 6: improvement
 
 
-def test_scorecards_and_feedback_refer_to_records_and_no_rule_does(damaged: History) -> None:
+def test_scorecards_and_feedback_refer_to_records(damaged: History) -> None:
     found = ask("readiness-6")
     assert found.answer is Answer.PARTLY
     assert found.seen.startswith("7 of 7 found;")
-    assert "1 of 1 feedback entries are about a record of their flow." in found.seen
-    assert "there are no strategy rules" in found.why
+    assert "1 of 1 feedback entries are about a record of their flow;" in found.seen
+    assert "No rule was drafted from precedents yet." in found.why
     assert "0 of 3 last records scored" in found.seen
     assert "3 records of an end not scored yet." in found.why
 
@@ -319,6 +321,34 @@ def test_a_scorecard_that_does_not_come_out_again_is_a_no(
     found = ask("readiness-6")
     assert found.answer is Answer.NO
     assert "its evaluators give another scorecard" in found.why
+
+
+def drafted(*record_ids: str) -> None:
+    said = {"change": "RAISE_LIMIT", "decision_key": "BUY", "finding": "max", "document": "policy_kind"}
+    event = StrategyRuleProposed(
+        **said,
+        rule_id="r1",
+        name="BUY",
+        version="2.0.0",
+        value_before="1",
+        value_after="2",
+        cases=1,
+        people=2,
+        record_ids=record_ids,
+        digest="0" * 64,
+    )
+    factories.record("system", event, actor="user:1", at=clock.now())
+
+
+def test_with_rules_that_rest_on_records_it_is_a_yes_and_on_lost_ones_a_no(damaged: History) -> None:
+    scoring.score_due()
+    drafted(DecisionRecord.objects.latest("pk").record_id)
+    found = ask("readiness-6")
+    assert (found.answer, found.why) == (Answer.YES, "")
+    drafted("dr_gone")
+    found = ask("readiness-6")
+    assert found.answer is Answer.NO
+    assert "rests on dr_gone, which is not there" in found.why
 
 
 def test_feedback_about_no_record_of_its_flow_is_a_no(damaged: History) -> None:

@@ -25,6 +25,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Policy kinds", "kinds", "kind"),
             ("Noise", "noise", "thought"),
             ("Targets", "targets", "bolt"),
+            ("Retention", "retention", "lock"),
             ("People", "people", "user"),
             ("Notifications", "notifications", "send"),
         ),

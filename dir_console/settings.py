@@ -245,6 +245,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.people_rows.PeopleRowCheck",
     "runtime.verification.limit_rows.LimitRowCheck",
     "runtime.verification.incident_rows.IncidentRowCheck",
+    "runtime.verification.hold_rows.HoldRowCheck",
     "runtime.verification.history_rows.HistoryRowCheck",
     "runtime.verification.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",

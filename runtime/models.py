@@ -16,7 +16,7 @@ from runtime.incidents.models import (
     RuleCursor,
     RuleSighting,
 )
-from runtime.maintenance.models import HoldLock, LegalHold, WatchRound
+from runtime.maintenance.models import HoldLock, LegalHold, RetentionRound, WatchRound
 from runtime.registry.models import (
     Agent,
     AuthorityLimitRow,
@@ -77,6 +77,7 @@ __all__ = [
     "Proposal",
     "Reservation",
     "Resource",
+    "RetentionRound",
     "Review",
     "RuleCursor",
     "RuleSighting",

@@ -29,6 +29,33 @@ class WatchRound(models.Model):
         return f"{self.last_at}"
 
 
+class RetentionRound(models.Model):
+    """How far the round of retention has come: it goes through the flows that are due by kind and end.
+
+    `began_at` is when it began; a round begins at the first flow again at `next_at`.
+    """
+
+    only = models.PositiveSmallIntegerField(primary_key=True, default=ONLY, editable=False)
+    kind = models.CharField(max_length=128, blank=True, default="")
+    ended_at = models.DateTimeField(null=True, blank=True)
+    dfid = models.UUIDField(null=True, blank=True)
+    began_at = models.DateTimeField()
+    next_at = models.DateTimeField()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(condition=Q(only=ONLY), name="retention_round_is_one"),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True, dfid__isnull=True)
+                | Q(ended_at__isnull=False, dfid__isnull=False),
+                name="retention_place_is_whole",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.ended_at}"
+
+
 class HoldLock(models.Model):
     """The one row that placing a hold and erasing both lock: so neither overlooks the other."""
 

@@ -7,6 +7,7 @@ from audit.events import Kind
 from audit.verification.row_checks import Entry, Found, LastingRows, NotProved
 from runtime.maintenance.models import LegalHold
 
+_PLACE = "where the round of retention continues; whoever changes it only makes it begin elsewhere"
 _LOCK = "one row that is only locked: it says nothing"
 
 
@@ -14,7 +15,10 @@ class HoldRowCheck(LastingRows):
     """Every hold, and that it is live just where no entry releases it. Holds are few."""
 
     kinds = frozenset({Kind.HOLD_PLACED, Kind.HOLD_RELEASED})
-    not_proved = (NotProved("runtime_holdlock", (), _LOCK),)
+    not_proved = (
+        NotProved("runtime_holdlock", (), _LOCK),
+        NotProved("runtime_retentionround", (), _PLACE),
+    )
 
     def __init__(self) -> None:
         self._placed: list[Entry] = []

@@ -294,10 +294,11 @@ def test_nothing_is_erased_while_a_restored_backup_waits(
 def test_what_is_due_is_found_by_an_index(open_desk: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     cancelled(open_desk())
     (of,) = due.list_classes(tenant=TENANT)
-    after = (clock.now() - timedelta(days=DAYS + 1), UUID(int=1))
+    at = clock.now()
+    after = (at - timedelta(days=DAYS + 1), UUID(int=1))
     with CaptureQueriesContext(connection) as captured:
-        due.list_due(of, tenant=TENANT, at=clock.now(), after=after, limit=50)
-        due.count_due(of, tenant=TENANT, at=clock.now())
+        due.list_due(of, tenant=TENANT, at=at, after=after, limit=50)
+        due.count_due(of, tenant=TENANT, at=at)
     assert len(captured) == 2
     for query in captured:
         with connection.cursor() as cursor:

@@ -1,13 +1,24 @@
 """The page of retention and legal holds."""
 
+from datetime import timedelta
+from types import SimpleNamespace
+
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from pytest_django.fixtures import Settings
 
 from audit.access.roles import Role
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
+from runtime.contracts.retention import WORDS, KeptBecause
+from runtime.core import clock
+from runtime.flows.models import Flow
 from runtime.maintenance.models import LegalHold
+from runtime.maintenance.services import erasure
+from runtime.maintenance.views import retention_page
 from tests.support import erased_story, hold_story
 from tests.support.erased_story import SUBJECT, Story
 from tests.web.test_pages import sign_in, text_of
@@ -113,3 +124,40 @@ def test_a_reason_that_was_erased_or_changed_is_said(story: Story) -> None:
     told = LedgerEntry.objects.get(kind=Kind.HOLD_PLACED).payload
     Payload.objects.filter(commitment=told["text_commitment"]).update(body=b'"another"')
     assert "It differs from what was recorded." in text_of(admin(), PAGE)
+
+
+def test_the_page_says_what_is_kept_for_how_long_and_what_comes_next(
+    story: Story, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    client = admin()
+    assert "Words are kept permanently" in text_of(client, PAGE)
+    settings.DIR_RETENTION_DAYS = 30
+    later = clock.now() + timedelta(days=31)
+    monkeypatch.setattr(retention_page, "clock", SimpleNamespace(now=lambda: later))
+    page = text_of(client, PAGE)
+    kind = Flow.objects.get().policy_kind
+    assert reverse("kind", args=[kind]) in page
+    assert "30 days" in page
+    assert "no policy kind" in page
+    assert "<b>0</b> would be erased" in page
+    assert WORDS[KeptBecause.ESCALATED] in page
+    hold_story.release(hold_story.place(story.dfid))
+    answer = erasure.erase(tenant="default", dfids=[story.dfid], reason="over <b>time</b>", actor="system")
+    assert isinstance(answer, erasure.Erased)
+    page = text_of(client, PAGE)
+    assert "Erased lately" in page
+    assert "over &lt;b&gt;time&lt;/b&gt;" in page
+    assert "What the round comes to next" not in page
+
+
+def test_the_page_asks_a_bounded_number_of_questions(story: Story, settings: Settings) -> None:
+    settings.DIR_RETENTION_DAYS = 30
+    client = admin()
+    text_of(client, PAGE)
+    with CaptureQueriesContext(connection) as one:
+        text_of(client, PAGE)
+    for number in range(5):
+        hold_story.place(story.dfid, name=f"case-{number}")
+    with CaptureQueriesContext(connection) as many:
+        text_of(client, PAGE)
+    assert len(many) <= len(one) + 4

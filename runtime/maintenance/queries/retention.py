@@ -1,5 +1,6 @@
 """Whose words are due: the classes of retention, the flows behind them, and what keeps some of those."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from runtime.contracts.states import Decision
 from runtime.flows.models import Attempt, Flow, Verdict
 from runtime.incidents.queries import kept
 from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.maintenance.models import RetentionRound
 from runtime.maintenance.queries import holds
 from runtime.registry.models import Bundle, PolicyKind
 from runtime.registry.queries import kind_versions, recorded_versions
@@ -26,6 +28,8 @@ from runtime.registry.queries import kind_versions, recorded_versions
 # A count on a page ends here.
 MOST_COUNTED = 1000
 MOST_LATELY = 20
+# How many flows a page judges beforehand.
+MOST_PREVIEWED = 200
 SETTING = "DIR_RETENTION_DAYS"
 
 
@@ -79,6 +83,18 @@ def list_classes(*, tenant: str) -> Sequence[RetentionClass]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What comes of the next flows that are due, as far as rows tell: how many of them go, and are kept.
+
+    `looked` is how many were judged; with `MOST_PREVIEWED` of them there may be more.
+    """
+
+    looked: int
+    would_go: int
+    kept: Mapping[KeptBecause, int]
+
+
 def list_due(
     of: RetentionClass, *, tenant: str, at: datetime, after: Place | None = None, limit: int
 ) -> Sequence[Flow]:
@@ -124,6 +140,32 @@ def why_kept(flows: Sequence[Flow], *, tenant: str) -> dict[UUID, KeptBecause]:
     }
     # The last that is put in is the first reason.
     return {dfid: why for why in reversed(KeptBecause) for dfid in found.get(why, ())}
+
+
+def preview(classes: Sequence[RetentionClass], *, tenant: str, at: datetime) -> Preview:
+    """The next flows that a round comes to, judged without a lock and without the calls in doubt."""
+    stored = RetentionRound.objects.first()
+    place = stored if stored is not None and stored.next_at <= at else None
+    flows: list[Flow] = []
+    for of in classes:
+        if place is None or of.kind >= place.kind:
+            after = place_in(place, of)
+            left = MOST_PREVIEWED - len(flows)
+            flows += list_due(of, tenant=tenant, at=at, after=after, limit=left) if left else ()
+    kept_flows = why_kept(flows, tenant=tenant)
+    counts = Counter(kept_flows.values())
+    return Preview(
+        looked=len(flows),
+        would_go=len(flows) - len(kept_flows),
+        kept={why: counts[why] for why in KeptBecause if counts[why]},
+    )
+
+
+def place_in(stored: RetentionRound | None, of: RetentionClass) -> Place | None:
+    """Where a round stopped among the flows of a class; None where it begins with the first."""
+    if stored is None or stored.kind != of.kind or stored.ended_at is None or stored.dfid is None:
+        return None
+    return stored.ended_at, stored.dfid
 
 
 def list_lately(*, tenant: str) -> Sequence[LedgerEntry]:

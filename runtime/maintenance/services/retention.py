@@ -114,9 +114,7 @@ def _next(
     for of in classes:
         if of.kind < stored.kind:
             continue
-        after: Place | None = None
-        if of.kind == stored.kind and stored.ended_at is not None and stored.dfid is not None:
-            after = stored.ended_at, stored.dfid
+        after = retention.place_in(stored, of)
         flows = retention.list_due(of, tenant=tenant, at=at, after=after, limit=BATCH)
         if flows:
             return of, flows

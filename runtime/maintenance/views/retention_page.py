@@ -1,4 +1,4 @@
-"""Legal holds: everyone reads them; admins place and release them with a reason and the password."""
+"""Retention and legal holds: everyone reads; admins place and release holds, with the password."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -14,15 +14,20 @@ from django.views.decorators.http import require_POST, require_safe
 from audit import canonical
 from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
 from audit.access.roles import Permission
+from audit.models import LedgerEntry
+from audit.verification.verify import UNREADABLE
 from runtime.contracts import hold as contract
 from runtime.contracts.hold import HoldTarget
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.core import transactions
+from runtime.contracts.retention import WORDS
+from runtime.core import clock, transactions
 from runtime.core.views import error_page, labels, step_up
 from runtime.core.views.forms import ActionForm, ReasonField, ReasonForm, RequiredText
+from runtime.core.views.stream_names import entry_url
 from runtime.maintenance.models import LegalHold
 from runtime.maintenance.queries import holds as held
+from runtime.maintenance.queries import retention as due
 from runtime.maintenance.services import holds
 from runtime.registry.queries import people
 
@@ -56,7 +61,7 @@ class HoldForm(ActionForm):
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """List the live holds and those that were released."""
+    """Show the classes, what the round comes to next, what was erased lately, and the holds."""
     given = {name: request.GET.get(name, "") for name in ("target", "ref")}
     return _page(request, given=given)
 
@@ -122,6 +127,7 @@ def _page(request: HttpRequest, *, given: dict[str, Any], problem: Problem | Non
         [who for hold in (*live, *released) for who in (hold.placed_by, hold.released_by)]
     )
     context: dict[str, Any] = {
+        **_retention(tenant),
         "live": [_shown(hold, reasons, names) for hold in live],
         "released": [_shown(hold, reasons, names) for hold in released],
         "most_shown": held.MOST_SHOWN,
@@ -132,6 +138,36 @@ def _page(request: HttpRequest, *, given: dict[str, Any], problem: Problem | Non
     }
     status = 200 if problem is None else problem.status
     return render(request, "runtime/retention.html", context, status=status)
+
+
+def _retention(tenant: str) -> dict[str, Any]:
+    """Bounded: each count and list ends somewhere, and is read from an index."""
+    at, classes = clock.now(), due.list_classes(tenant=tenant)
+    lately = due.list_lately(tenant=tenant)
+    names = people.names_of([entry.actor for entry in lately])
+    before = due.preview(classes, tenant=tenant, at=at)
+    return {
+        "classes": [(of, due.count_due(of, tenant=tenant, at=at)) for of in classes],
+        "most_counted": due.MOST_COUNTED,
+        "preview": before,
+        "has_more": before.looked == due.MOST_PREVIEWED,
+        "kept_because": [(WORDS[why], count) for why, count in before.kept.items()],
+        "lately": [_erased(entry, names) for entry in lately],
+    }
+
+
+def _erased(entry: LedgerEntry, names: dict[str, str]) -> dict[str, Any]:
+    try:
+        reason = str(entry.payload["reason"])
+    except UNREADABLE:
+        reason = _DIFFERENT
+    return {
+        "flow": entry.stream,
+        "at": entry.at,
+        "by": labels.actor_words(entry.actor, names),
+        "reason": reason,
+        "url": entry_url(entry.stream, entry.seq),
+    }
 
 
 def _shown(hold: LegalHold, reasons: dict[str, bytes | None], names: dict[str, str]) -> dict[str, Any]:

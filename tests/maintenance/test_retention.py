@@ -17,6 +17,7 @@ from pytest_django.fixtures import Settings
 from audit.models import LedgerEntry
 from audit.verification import findings
 from runtime.contracts.incident import LinkKind, Severity
+from runtime.contracts.problem import Problem
 from runtime.contracts.retention import WORDS, KeptBecause
 from runtime.core import clock
 from runtime.epochs.services import epochs
@@ -135,7 +136,8 @@ def in_incident(open_desk: Opened) -> UUID:
     dfid = cancelled(open_desk())
     lead = factories.user("lead").pk
     links = [Wanted(LinkKind.FLOW, str(dfid))]
-    incident_story.close(incident_story.open_by(lead, links=links, severity=Severity.SEV4), lead)
+    incident = incident_story.open_by(lead, links=links, severity=Severity.SEV4)
+    assert not isinstance(incident_story.close(incident, lead), Problem)
     return dfid
 
 

@@ -47,6 +47,9 @@ def given(story: Story, **changes: str) -> dict[str, str]:
 def test_an_admin_places_a_hold_and_releases_it(story: Story) -> None:
     client = admin()
     assert "No live hold" in text_of(client, PAGE)
+    link = f"{PAGE}?target=FLOW&amp;ref={story.dfid}"
+    assert link in text_of(client, reverse("erase-flow", args=[story.dfid]))
+    assert f'value="{story.dfid}"' in text_of(client, link.replace("&amp;", "&"))
     assert client.post(PLACE, given(story))["Location"] == PAGE
     page = text_of(client, PAGE)
     assert f"The hold {hold_story.NAME} is placed." in page

@@ -14,7 +14,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 from runtime.epochs.services import epochs
-from runtime.flows.models import Flow
+from runtime.flows.services import locks
 from runtime.maintenance.models import ONLY, HoldLock, LegalHold
 
 _UNNAMED = (
@@ -23,7 +23,10 @@ _UNNAMED = (
 
 
 def lock() -> None:
-    """Wait for whoever places a hold or erases now; until the end of the transaction nobody else does."""
+    """Wait for whoever places a hold or erases now; until the end of the transaction nobody else does.
+
+    It comes after the locks of flows, and before the heads of streams.
+    """
     row_locks.lock_or_create(HoldLock.objects.filter(only=ONLY), only=ONLY)
 
 
@@ -40,7 +43,8 @@ def place(
     refused = refused or _refuse_reason(reason)
     if refused is not None:
         return refused
-    if dfid is not None and not Flow.objects.of(tenant).filter(pk=dfid).exists():
+    # Before `lock`, as an erasure does: the row of a hold refers to the flow, and so waits for it.
+    if dfid is not None and locks.lock_one(dfid=dfid, tenant=tenant) is None:
         return Problem(code=ProblemCode.NOT_FOUND, detail="No flow has this id.")
     lock()
     live = LegalHold.objects.of(tenant).filter(name=name, flow=dfid, subject=subject, released_at=None)

@@ -311,3 +311,27 @@ def test_what_is_due_is_found_by_an_index(open_desk: Opened, monkeypatch: pytest
             plan = " ".join(str(row) for row in cursor.fetchall())
         assert "flow_with_words" in plan, plan
         assert "TEMP B-TREE" not in plan, plan
+
+
+def test_a_worker_that_dies_within_a_batch_has_erased_whole_flows_and_the_next_goes_on(
+    open_desk: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = open_desk()
+    told = [cancelled(desk) for _ in range(3)]
+    retention_story.later(monkeypatch)
+    whole = erasure._erase
+
+    def dies(flow: Flow, *given: Any, **named: Any) -> None:
+        whole(flow, *given, **named)
+        if flow.pk == told[1]:
+            raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "_erase", dies)
+        with pytest.raises(SystemExit):
+            retention.erase_due(tenant=TENANT)
+    assert retention_story.list_erased() == told[:1]
+    assert RetentionRound.objects.get().dfid is None
+    retention.erase_due(tenant=TENANT)
+    assert retention_story.list_erased() == told
+    assert findings.verify_all().findings == []

@@ -43,3 +43,8 @@ def is_user(actor: str) -> bool:
 def incident(incident_id: object) -> str:
     """The stream of an incident; nobody acts as one."""
     return f"incident:{incident_id}"
+
+
+def hold(hold_id: object) -> str:
+    """The stream of a legal hold; nobody acts as one."""
+    return f"hold:{hold_id}"

@@ -446,6 +446,10 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.POST_MORTEM_SIGNED: Presenter(
             "record", Lane.SYSTEM, "Post-mortem signed off", says("The lead signed off version {version}.")
         ),
+        Kind.HOLD_PLACED: Presenter("lock", Lane.SYSTEM, "Legal hold placed", sentences.hold_placed),
+        Kind.HOLD_RELEASED: Presenter(
+            "check", Lane.SYSTEM, "Legal hold released", says("The hold {name} keeps nothing any more.")
+        ),
         Kind.INCIDENT_RULE_DRAFTED: Presenter(
             "kind", Lane.SYSTEM, "Incident rule drafted", says("{name} version {version}.")
         ),

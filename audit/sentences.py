@@ -41,6 +41,11 @@ def flow_erased(payload: Mapping[str, Any]) -> str:
     return f"The words of this flow were erased from {count(cells, 'cell')}: {payload['reason']}."
 
 
+def hold_placed(payload: Mapping[str, Any]) -> str:
+    kept = f"flow {payload['dfid']}" if payload["dfid"] else f"every flow about {payload['subject']}"
+    return f"The hold {payload['name']} keeps the words of {kept}."
+
+
 def compiled(payload: Mapping[str, Any]) -> str:
     return f"Sent {count(payload['fact_count'], 'fact')} to the agent, valid until {payload['expires_at']}."
 

@@ -26,6 +26,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Noise", "noise", "thought"),
             ("Precedents", "precedents", "layers"),
             ("Targets", "targets", "bolt"),
+            ("Retention", "retention", "lock"),
             ("People", "people", "user"),
             ("Notifications", "notifications", "send"),
         ),

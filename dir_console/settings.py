@@ -208,6 +208,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # What piled up while every worker was busy sending would find nothing to do.
     "send_notices": {"task": "runtime.send_notices", "schedule": 1.0, "options": {"expires": 5}},
     "score": {"task": "runtime.score", "schedule": 1.0, "options": {"expires": 5}},
+    "erase_due": {"task": "runtime.erase_due", "schedule": 60.0, "options": {"expires": 50}},
     "seal": {"task": "runtime.seal", "schedule": 1.0, "options": {"expires": 5}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
@@ -245,6 +246,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.people_rows.PeopleRowCheck",
     "runtime.verification.limit_rows.LimitRowCheck",
     "runtime.verification.incident_rows.IncidentRowCheck",
+    "runtime.verification.hold_rows.HoldRowCheck",
     "runtime.verification.history_rows.HistoryRowCheck",
     "runtime.verification.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",
@@ -284,6 +286,8 @@ DIR_SESSION_S = env.number("DIR_SESSION_S", default=3600, least=10)
 DIR_CONTEXT_TTL_S = env.number("DIR_CONTEXT_TTL_S", default=900, least=5)
 DIR_CONTEXT_HISTORY_S = env.number("DIR_CONTEXT_HISTORY_S", default=86400, least=1)
 DIR_CONTEXT_TOKENS = env.number("DIR_CONTEXT_TOKENS", default=16000, least=100)
+# 0 keeps the words of flows permanently, unless their policy kind says for how long.
+DIR_RETENTION_DAYS = env.number("DIR_RETENTION_DAYS", default=0, least=0)
 DIR_FLOW_TTL_S = env.number("DIR_FLOW_TTL_S", default=86400, least=10)
 DIR_ESCALATION_SLA_S = env.number("DIR_ESCALATION_SLA_S", default=900, least=5)
 DIR_UNDO_MAX_S = env.number("DIR_UNDO_MAX_S", default=120, least=0)

@@ -16,7 +16,7 @@ from runtime.incidents.models import (
     RuleCursor,
     RuleSighting,
 )
-from runtime.maintenance.models import WatchRound
+from runtime.maintenance.models import HoldLock, LegalHold, RetentionRound, WatchRound
 from runtime.registry.models import (
     Agent,
     AuthorityLimitRow,
@@ -56,6 +56,7 @@ __all__ = [
     "Guard",
     "GuardRun",
     "HiddenTour",
+    "HoldLock",
     "Inbox",
     "Incident",
     "IncidentAction",
@@ -64,6 +65,7 @@ __all__ = [
     "IncidentRuleRow",
     "Intent",
     "Key",
+    "LegalHold",
     "Manifest",
     "Membership",
     "MemoryItem",
@@ -75,6 +77,7 @@ __all__ = [
     "Proposal",
     "Reservation",
     "Resource",
+    "RetentionRound",
     "Review",
     "RuleCursor",
     "RuleSighting",

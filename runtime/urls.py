@@ -16,7 +16,7 @@ from runtime.flows.views import (
 )
 from runtime.guards.views import review_groups, review_pages
 from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
-from runtime.maintenance.views import erase_page
+from runtime.maintenance.views import erase_page, retention_page
 from runtime.proposals.views import compare_page, record_report_page, replay_page
 from runtime.registry.views import (
     account_actions,
@@ -136,6 +136,9 @@ urlpatterns = [
     path("incidents/<uuid:incident_id>/post-mortem/", post_mortem_pages.show, name="post-mortem"),
     path("incidents/<uuid:incident_id>/post-mortem/edit/", post_mortem_pages.edit, name="edit-post-mortem"),
     path("incidents/<uuid:incident_id>/post-mortem.md", post_mortem_pages.download, name="post-mortem-file"),
+    path("retention/", retention_page.index, name="retention"),
+    path("retention/holds/", retention_page.place, name="place-hold"),
+    path("retention/holds/<uuid:hold_id>/release/", retention_page.release, name="release-hold"),
     path("people/", people_pages.index, name="people"),
     path("people/limits/", people_pages.set_limit, name="set-limit"),
     path("people/limits/remove/", people_pages.remove_limit, name="remove-limit"),

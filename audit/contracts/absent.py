@@ -116,7 +116,10 @@ ABSENT: Final[Mapping[tuple[str, str], str]] = {
     ("ledger_event", "references.policy_decision_id"): "the entry is about no proposal",
     ("ledger_event", "references.tool_request_hash"): "the entry is about no proposal",
     ("ledger_event", "references.tool_response_hash"): "the entry is about no answer of a target",
-    ("ledger_event", "immutability.retention_class"): "this version has no retention classes; entries stay",
+    (
+        "ledger_event",
+        "immutability.retention_class",
+    ): "entries stay; retention erases words beside them, by policy kind",
     ("replay_trace", "agent.agent_version"): f"{_NO_PROPOSAL}; or {_NO_RULES}",
     ("replay_trace", "model.model_id"): f"{_NO_PROPOSAL}; or the manifest names no model profile",
     ("replay_trace", "model.model_version"): _NO_MODEL,

@@ -74,6 +74,7 @@ from audit.events.flows import (
     VerdictGiven,
 )
 from audit.events.guards import GuardConfigured, GuardFailed, GuardSwitched, ReviewClosed, ReviewFlagged
+from audit.events.holds import HoldPlaced, HoldReleased
 from audit.events.incidents import (
     IncidentActionAdded,
     IncidentActionDone,
@@ -218,6 +219,8 @@ __all__ = [
     "GuardConfigured",
     "GuardFailed",
     "GuardSwitched",
+    "HoldPlaced",
+    "HoldReleased",
     "IncidentActionAdded",
     "IncidentActionDone",
     "IncidentEdited",

@@ -154,6 +154,8 @@ class Kind(StrEnum):
     INCIDENT_RULE_DRAFTED = "incident_rule:drafted"
     INCIDENT_RULE_ACTIVATED = "incident_rule:activated"
     INCIDENT_RULE_ENDED = "incident_rule:ended"
+    HOLD_PLACED = "hold:placed"
+    HOLD_RELEASED = "hold:released"
 
 
 def _id_text(value: Any) -> Any:

@@ -72,6 +72,8 @@ _OF_WORK: Final = frozenset(
         Kind.SESSION_OPENED,
         Kind.RECORD_EMITTED,
         Kind.RECORD_SCORED,
+        Kind.HOLD_PLACED,
+        Kind.HOLD_RELEASED,
         Kind.REQUEST_REFUSED,
         Kind.WHATIF_ANSWERED,
         Kind.USER_SIGNED_IN,

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from audit import canonical
+from runtime.contracts.retention import MOST_DAYS
 from runtime.contracts.states import StepType
 
 SEMVER_PATTERN = (
@@ -435,6 +436,8 @@ class KindDocument(Contract):
     cooling_s: Annotated[int, Field(ge=0, le=120)] | None = Field(default=None, exclude_if=is_none)
     # What its decision records are scored by, after the end: it changes no verdict.
     scorecard: Scoring | None = Field(default=None, exclude_if=is_none)
+    # For how many days after the end of a flow its words are kept; without it, the setting says so.
+    retention_days: Annotated[int, Field(ge=1, le=MOST_DAYS)] | None = Field(default=None, exclude_if=is_none)
     # What the receipts of an execution that succeeded come to: one of `allowed_outcomes`.
     outcome: Source | None = Field(default=None, exclude_if=is_none)
     # What is taken from those receipts, by name; all of it together must fit `outputs_schema`.

@@ -158,7 +158,7 @@ class ProblemCode(StrEnum):
         "FLOW_KEPT",
         409,
         "Flow cannot be erased",
-        "The flow has not ended, a call of it is in doubt, or somebody still has to look at it.",
+        "The flow has not ended, a call of it is in doubt, a legal hold keeps it, or work on it is open.",
     )
     EPOCH_ENDED = _flow(
         "EPOCH_ENDED",
@@ -529,6 +529,12 @@ class ProblemCode(StrEnum):
         409,
         "Incident is in another state",
         "The incident's state does not allow it; a closed one only takes notes.",
+    )
+    HOLD_EXISTS = _admin(
+        "HOLD_EXISTS", 409, "Hold exists", "A live legal hold has the same name and keeps the same."
+    )
+    HOLD_RELEASED = _admin(
+        "HOLD_RELEASED", 409, "Hold was released", "The legal hold was released already; place another."
     )
     POST_MORTEM_REQUIRED = _admin(
         "POST_MORTEM_REQUIRED",

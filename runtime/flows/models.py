@@ -105,6 +105,12 @@ class Flow(models.Model):
                 name="flow_end_to_be_told",
             ),
             models.Index(fields=("dfid",), condition=Q(score_due=True), name="flow_score_due"),
+            # Those whose words are due, the longest ended first.
+            models.Index(
+                fields=("tenant", "policy_kind", "ended_at", "dfid"),
+                condition=Q(ended_at__isnull=False, erased_at__isnull=True),
+                name="flow_with_words",
+            ),
         )
 
     def __str__(self) -> str:

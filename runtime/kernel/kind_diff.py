@@ -73,6 +73,7 @@ RULES: tuple[DiffRule, ...] = (
     DiffRule(path="sla_s", tighter=Tighter.LOWER),
     DiffRule(path="undo_s", tighter=Tighter.HIGHER),
     DiffRule(path="reading_s", tighter=Tighter.HIGHER),
+    DiffRule(path="retention_days", tighter=Tighter.UNKNOWN, absent=MissingMeans.NEUTRAL),
     DiffRule(path="approvals", tighter=Tighter.HIGHER, absent=MissingMeans.OPEN),
     DiffRule(path="cooling_s", tighter=Tighter.HIGHER, absent=MissingMeans.OPEN),
     DiffRule(

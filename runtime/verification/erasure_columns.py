@@ -88,6 +88,10 @@ TABLE: Final = ColumnTable(
         ),
         OtherColumns(model="runtime.Key", columns={"fact_prefix": _NAME}),
         OtherColumns(model="runtime.IncidentRuleRow", columns={"body": _RULES}),
+        OtherColumns(
+            model="runtime.LegalHold",
+            columns={"name": _NAME, "subject": "an id as decision records name it; its entry repeats it"},
+        ),
         OtherColumns(model="runtime.OwnerChange", columns={"owner_before": _NAME, "owner_after": _NAME}),
         OtherColumns(model="runtime.Resource", columns={"name": _NAME, "unit": _NAME}),
         OtherColumns(model="runtime.Bundle", columns={"body": f"{_RULES}; shared by many flows"}),

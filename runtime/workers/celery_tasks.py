@@ -15,11 +15,12 @@ from typing import Any
 from uuid import UUID
 
 from celery import shared_task
+from django.conf import settings
 from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
-from runtime.maintenance.services import scoring, sealing, witnessing
+from runtime.maintenance.services import retention, scoring, sealing, witnessing
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
@@ -71,6 +72,15 @@ def score() -> None:
     """Score the records of flows that have ended; beat sends this every second, and any number may run."""
     try:
         scoring.score_due()
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.erase_due", ignore_result=True)
+def erase_due() -> None:
+    """Erase words whose time is over; beat sends this every minute, and any number may run."""
+    try:
+        retention.erase_due(tenant=settings.DIR_TENANT)
     finally:
         connection.close()
 

@@ -114,6 +114,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         str(review),
         "/targets/",
         "/people/",
+        "/retention/",
         "/notifications/",
         "/noise/",
         "/people/1/",

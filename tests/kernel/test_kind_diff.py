@@ -93,6 +93,12 @@ def test_an_expression_that_reads_otherwise_is_changed() -> None:
     assert told({}, {"limits": limits}) == [("limits.max_notional.limit", Change.CHANGED)]
     assert told({}, {"impact": "'LOW_IMPACT'"}) == [("impact", Change.CHANGED)]
     assert told({}, {"effect": "Do {action}"}) == [("effect", Change.CHANGED)]
+
+
+def test_how_long_words_are_kept_neither_tightens_nor_loosens() -> None:
+    thirty = {"retention_days": 30}
+    assert told(thirty, {"retention_days": 9}) == [("retention_days", Change.CHANGED)]
+    assert told({}, thirty) == [("retention_days", Change.ADDED)]
     assert told({}, {"steps": []}) == [("steps.order", Change.REMOVED)]
 
 

@@ -34,6 +34,7 @@ from tests.support import (
     fake_target,
     gate_cases,
     guard_rounds,
+    hold_story,
     incident_story,
     notice_receivers,
     resources_pack,
@@ -97,6 +98,8 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     _registry(desk)
     _routes()
     mara = _person("mara", Role.SENIOR)
+    hold_story.release(hold_story.place(overridden.flow_id))
+    hold_story.place(overridden.flow_id, name="case-2")
     incident_story.write(author=olivia.pk, other=mara.pk, dfid=overridden.flow_id)
     sealing.seal_now()
     # Of what comes now there is an entry that waits for the tree.

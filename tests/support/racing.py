@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from django.db import connection
@@ -66,3 +66,18 @@ def all_at_once(works: Sequence[Callable[[], Answer]]) -> list[Answer | Exceptio
 
     with ThreadPoolExecutor(max_workers=len(works)) as pool:
         return list(pool.map(run, works))
+
+
+def started(work: Callable[[], T]) -> Future[T]:
+    """Begin a piece of work in a thread of its own; its answer comes later."""
+
+    def run() -> T:
+        try:
+            return work()
+        finally:
+            connection.close()
+
+    pool = ThreadPoolExecutor(max_workers=1)
+    answer = pool.submit(run)
+    pool.shutdown(wait=False)
+    return answer

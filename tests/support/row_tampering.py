@@ -18,6 +18,7 @@ from runtime.core.models import Answer
 from runtime.epochs.models import Epoch
 from runtime.flows.models import Attempt, Flow, Intent, Outcome, Proposal, StepReceipt, Verdict
 from runtime.guards.models import Review
+from runtime.maintenance.models import LegalHold
 from runtime.registry.models import (
     Agent,
     AuthorityLimitRow,
@@ -226,6 +227,14 @@ CASES: Mapping[str, Case] = {
     "route: another host": _of(_all(NotificationRoute, name="kept"), host="evil.example.com"),
     "note.commitment": _of(_all(Note), commitment="0" * 64),
     "review: gone": _gone(_all(Review)),
+    "hold: one gone": _gone(_all(LegalHold)),
+    "hold: released in its row alone": _of(
+        _all(LegalHold, released_at=None),
+        released_at=lambda row: row.placed_at,
+        released_by="user:1",
+        release_commitment="0" * 64,
+    ),
+    "hold: of another name": _of(_all(LegalHold), name="case-9"),
     "stop: lifted by another": _of(_all(Stop), lifted_by="user:999"),
     "epoch.restored_at": _of(_all(Epoch), restored_at=lambda row: clock.now()),
     "epoch: gone": _gone(_all(Epoch)),

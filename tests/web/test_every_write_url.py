@@ -22,11 +22,12 @@ from runtime.guards.models import Guard, Review
 from runtime.incidents.models import Incident, IncidentRuleRow
 from runtime.incidents.services import incidents
 from runtime.incidents.services.incidents import Wanted
+from runtime.maintenance.models import LegalHold
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Stop
 from runtime.registry.services import credentials, kinds, manifests
 from runtime.state.models import Fact
 from tests.escalations.test_replacing import called
-from tests.support import factories, gate_cases, guard_rounds, incident_story, notice_receivers
+from tests.support import factories, gate_cases, guard_rounds, hold_story, incident_story, notice_receivers
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
 REFUSED = frozenset({401, 403, 404, 405, 410})
@@ -77,6 +78,7 @@ def standing(db: None) -> dict[str, str]:
     assert incidents.add_action(text="Fix it", owner=lead, due_on=soon, **given) is None
     return {
         "incident_id": str(incident.pk),
+        "hold_id": str(hold_story.place(escalation.flow_id).pk),
         "link": str(incident.links.get().pk),
         "action_id": str(incident.actions.get().pk),
         "intent_id": str(left.intent_id),
@@ -134,6 +136,7 @@ def snapshot() -> dict[str, object]:
         "calls": list(Attempt.objects.order_by("pk").values_list("pk", "effect")),
         "incidents": list(Incident.objects.values_list("pk", "state", "title", "lead")),
         "of_incidents": LedgerEntry.objects.filter(stream__startswith="incident:").count(),
+        "holds": list(LegalHold.objects.values_list("pk", "released_at")),
         "incident_rules": IncidentRuleRow.objects.count(),
         "questions": LedgerEntry.objects.filter(kind="status_query:started").count(),
         "statements": EffectStatement.objects.count(),

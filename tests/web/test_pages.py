@@ -41,6 +41,7 @@ PAGES = [
     "/notifications/",
     "/noise/",
     "/people/",
+    "/retention/",
     "/account/",
     "/inbox/",
     "/ledger/",

@@ -209,6 +209,7 @@ def test_what_a_kind_asks_for_stands_on_its_page(desk: factories.Desk, ada: Clie
             gate_id="GATE_DESK",
             subjects=["position:${params.symbol}"],
             scorecard={"targets": {"wall_clock_s": 90, "cost_usd": "0.05"}, "minimum": {"policy": "0.75"}},
+            retention_days=400,
         )
     )
     page = ada.get("/kinds/ADJUST_POSITION/").content.decode()
@@ -224,5 +225,6 @@ def test_what_a_kind_asks_for_stands_on_its_page(desk: factories.Desk, ada: Clie
         "within 90 s",
         "within 0.05 USD",
         "at least 0.75",
+        "kept for 400 days after the",
     ):
         assert words in page, words

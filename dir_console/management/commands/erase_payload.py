@@ -7,6 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from audit import actors
+from runtime.contracts.problem import Problem
 from runtime.core import transactions
 from runtime.maintenance.services import payloads
 
@@ -14,7 +15,7 @@ LONGEST_REASON = 500
 
 
 class Command(BaseCommand):
-    """Exit 0 when it is erased now; 1 where nothing is kept under the commitment."""
+    """Exit 0 when it is erased now; 1 where nothing is stored under the commitment, or it is on hold."""
 
     help = (
         "Erase a text that the ledger keeps under a commitment: parameters, a receipt, a step's summary, "
@@ -35,6 +36,8 @@ class Command(BaseCommand):
             )
         except transactions.BusyError as error:
             raise CommandError("The database is busy; nothing was erased. Run the command again.") from error
+        if isinstance(erased, Problem):
+            raise CommandError(f"Nothing was erased. {erased.detail}")
         if not erased:
             raise CommandError("No payload is stored under this commitment, or it was already erased.")
         self.stdout.write("erased")

@@ -4,7 +4,7 @@ What is emptied is the table of `audit.erasure_columns`, the payloads behind the
 stored responses to its calls. Digests, commitments and signatures stay, so the chain stays whole.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -32,6 +32,8 @@ from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.guards.models import GuardRun, Review
 from runtime.incidents.queries import kept
+from runtime.maintenance.queries import holds as held
+from runtime.maintenance.services import holds
 
 MOST_AT_ONCE: Final = 500
 # A worker that lost its lease may still report what its call came to.
@@ -83,13 +85,25 @@ class Erased:
     kept: Sequence[Kept] = ()
 
 
+def nothing_more(flow: Flow) -> str:
+    """Who asks for an erasure keeps what `why_kept` names, and nothing else."""
+    return ""
+
+
 @transactions.retried
 def erase(
-    *, tenant: str, dfids: Collection[UUID], reason: str, actor: str, dry_run: bool = False
+    *,
+    tenant: str,
+    dfids: Collection[UUID],
+    reason: str,
+    actor: str,
+    dry_run: bool = False,
+    also_kept: Callable[[Flow], str] = nothing_more,
 ) -> Erased | Problem:
     """Erase the words of these flows, all or none; with `dry_run` only say what would go.
 
     A flow that is not of this tenant is left out, and so is one of which nothing is left to erase.
+    `also_kept` is asked of each locked flow that could be erased, and returns why it stays, or nothing.
     """
     refused = epochs.refuse_while_recovering()
     if refused is not None:
@@ -99,7 +113,10 @@ def erase(
         return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail)
     # By age, so that a parent is locked before its children.
     flows = [flow for dfid in sorted(dfids) if (flow := locks.lock_flow(dfid=dfid, tenant=tenant))]
-    staying = [Kept(dfid=flow.pk, why=why) for flow in flows if (why := why_kept(flow))]
+    if not dry_run:
+        holds.lock()
+    reasons = [(flow, why_kept(flow) or also_kept(flow)) for flow in flows]
+    staying = [Kept(dfid=flow.pk, why=why) for flow, why in reasons if why]
     if staying:
         return Erased(kept=staying)
     found = [(flow, _look(flow, flows)) for flow in flows]
@@ -133,6 +150,9 @@ def why_kept(flow: Flow) -> str:
         return "A call of the flow ended without an answer within the last hour: it may still come."
     if kept.is_looked_into(flow.pk):
         return "An incident that is not closed links the flow: close it, or remove the link, first."
+    hold = held.find_hold(flow.pk, tenant=flow.tenant)
+    if hold is not None:
+        return held.words_of(hold)
     return ""
 
 

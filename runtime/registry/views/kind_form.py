@@ -235,6 +235,12 @@ _SECTIONS: Final = (
                 place=("approvals",), label="People who must agree", hint="1 or 2. CRITICAL always needs two."
             ),
             WholeNumber(
+                place=("retention_days",),
+                label="Words are kept for",
+                unit="days",
+                hint="After that the words of an ended flow are erased, unless a rule keeps them.",
+            ),
+            WholeNumber(
                 place=("reading_s",),
                 label="Reading time",
                 unit="s",

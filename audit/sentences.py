@@ -41,6 +41,20 @@ def flow_erased(payload: Mapping[str, Any]) -> str:
     return f"The words of this flow were erased from {count(cells, 'cell')}: {payload['reason']}."
 
 
+def replay_started(payload: Mapping[str, Any]) -> str:
+    since, until = payload["since"], payload["until"]
+    period = (f" since {since}" if since else "") + (f" until {until}" if until else "")
+    return f"{count(payload['flows'], 'flow')}{period} to be replayed."
+
+
+def replay_ended(payload: Mapping[str, Any]) -> str:
+    how = "Cancelled" if payload["state"] == "CANCELLED" else "Done"
+    return (
+        f"{how}: {payload['equal']} equal, {payload['different']} different, "
+        f"{payload['erased']} erased, {payload['failed']} failed."
+    )
+
+
 def compiled(payload: Mapping[str, Any]) -> str:
     return f"Sent {count(payload['fact_count'], 'fact')} to the agent, valid until {payload['expires_at']}."
 

@@ -16,7 +16,7 @@ from runtime.incidents.models import (
     RuleCursor,
     RuleSighting,
 )
-from runtime.maintenance.models import WatchRound
+from runtime.maintenance.models import ReplayFinding, ReplayRun, WatchRound
 from runtime.registry.models import (
     Agent,
     AuthorityLimitRow,
@@ -73,6 +73,8 @@ __all__ = [
     "PolicyKind",
     "PostMortem",
     "Proposal",
+    "ReplayFinding",
+    "ReplayRun",
     "Reservation",
     "Resource",
     "Review",

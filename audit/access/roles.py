@@ -36,6 +36,7 @@ class Permission(StrEnum):
     WORK_INCIDENTS = "WORK_INCIDENTS"
     MANAGE_INCIDENT_RULES = "MANAGE_INCIDENT_RULES"
     ERASE = "ERASE"
+    RUN_REPLAYS = "RUN_REPLAYS"
     RUN_SCENARIOS = "RUN_SCENARIOS"
 
 
@@ -68,6 +69,8 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
         Permission.WORK_INCIDENTS: _AT_WORK,
         Permission.MANAGE_INCIDENT_RULES: _ADMINS,
         Permission.ERASE: _ADMINS,
+        # A run changes nothing but the ledger, which says who looked.
+        Permission.RUN_REPLAYS: frozenset({Role.AUDITOR, Role.ADMIN}),
         Permission.RUN_SCENARIOS: _ADMINS,
     }
 )
@@ -95,6 +98,7 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.WORK_INCIDENTS: "Open incidents, change, link and close them, and write post-mortems.",
         Permission.MANAGE_INCIDENT_RULES: "Draft, activate and switch off rules that open incidents.",
         Permission.ERASE: "Erase the words of a flow that has ended.",
+        Permission.RUN_REPLAYS: "Start and cancel runs that replay all flows of a period.",
         Permission.RUN_SCENARIOS: "Start and end scenarios of the demo, where the demo runs.",
     }
 )

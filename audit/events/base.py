@@ -153,6 +153,8 @@ class Kind(StrEnum):
     INCIDENT_RULE_DRAFTED = "incident_rule:drafted"
     INCIDENT_RULE_ACTIVATED = "incident_rule:activated"
     INCIDENT_RULE_ENDED = "incident_rule:ended"
+    REPLAY_RUN_STARTED = "replay:run_started"
+    REPLAY_RUN_ENDED = "replay:run_ended"
 
 
 def _id_text(value: Any) -> Any:

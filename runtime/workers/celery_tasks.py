@@ -19,7 +19,7 @@ from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
-from runtime.maintenance.services import scoring, sealing, witnessing
+from runtime.maintenance.services import replay_runs, scoring, sealing, witnessing
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
@@ -71,6 +71,15 @@ def score() -> None:
     """Score the records of flows that have ended; beat sends this every second, and any number may run."""
     try:
         scoring.score_due()
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.replay", ignore_result=True)
+def replay() -> None:
+    """Work on the run that replays all flows, if there is one; beat sends this every second, one does it."""
+    try:
+        replay_runs.work_due()
     finally:
         connection.close()
 

@@ -67,6 +67,7 @@ def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
             celery_tasks.send_notices.name,
             celery_tasks.seal.name,
             celery_tasks.score.name,
+            celery_tasks.replay.name,
         )
     }
     assert {task: (queue.name, queue.exchange.name, queue.routing_key) for task, queue in queues.items()} == {
@@ -76,6 +77,7 @@ def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
         "runtime.send_notices": ("notices", "notices", "notices"),
         "runtime.seal": ("sealer", "sealer", "sealer"),
         "runtime.score": ("celery", "celery", "celery"),
+        "runtime.replay": ("celery", "celery", "celery"),
     }
 
 

@@ -22,6 +22,7 @@ from runtime.maintenance.models import ReplayFinding, ReplayRun
 from runtime.maintenance.services import erasure, payloads, replay_runs
 from runtime.proposals.queries import flow_replay
 from tests.support import factories, ledger_tampering, worlds
+from tests.verification import test_every_column as every_column
 
 EQUAL, CHANGED, ERASED = range(3)
 
@@ -285,6 +286,24 @@ def test_verify_ledger_finds_a_run_that_was_changed(flows: Flows, how: str) -> N
     run.refresh_from_db()
     TAMPERED[how](run)
     assert wrong()
+
+
+@pytest.mark.parametrize("model", [ReplayRun, ReplayFinding])
+def test_a_change_of_any_column_is_found_or_said_not_to_be(
+    flows: Flows, model: type[ReplayRun] | type[ReplayFinding]
+) -> None:
+    started(since=clock.now() - timedelta(days=1), until=clock.now() + timedelta(days=1))
+    replay_runs.work_due()
+    unseen = []
+    for field in model._meta.concrete_fields:
+        if field.primary_key or every_column.is_excepted(model, field.name):
+            continue
+        with transaction.atomic():
+            how = every_column.change(model, field)
+            if how == "no row" or (how == "changed" and not wrong()):
+                unseen.append(f"{field.name}: {how}")
+            transaction.set_rollback(True)
+    assert unseen == []
 
 
 def test_verify_ledger_finds_a_run_that_no_longer_runs_and_never_ended(flows: Flows) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import time, timedelta
+from datetime import time
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,11 +20,9 @@ from escalations.services.notices import routes
 from runtime.contexts.services import contexts
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, Impact
-from runtime.core import clock
 from runtime.flows.services import record_feedback
 from runtime.kernel.authority_limits import AuthorityLimit
-from runtime.maintenance.models import ReplayRun
-from runtime.maintenance.services import replay_runs, sealing
+from runtime.maintenance.services import sealing
 from runtime.registry.models import Agent
 from runtime.registry.queries import owners
 from runtime.registry.services import agents, authority, credentials, ownership, registration, users
@@ -98,7 +96,6 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     _feedback(trading_desk.flow_of(done).dfid, olivia)
     _registry(desk)
     _routes()
-    _replay_run()
     mara = _person("mara", Role.SENIOR)
     incident_story.write(author=olivia.pk, other=mara.pk, dfid=overridden.flow_id)
     sealing.seal_now()
@@ -199,16 +196,6 @@ def _notes(desk: factories.Desk, asked: Escalation, olivia: User) -> None:
             tenant="default", escalation_id=asked.pk, user=olivia, receiver=sam.username, note="Yours, @sam."
         )
     )
-
-
-def _replay_run() -> None:
-    """Over everything so far, ended by a person before it began: a replay of all takes its time."""
-    at = clock.now()
-    run = replay_runs.start(
-        tenant="default", actor="user:1", since=at - timedelta(days=1), until=at + timedelta(days=1)
-    )
-    assert isinstance(run, ReplayRun)
-    _good(replay_runs.cancel(tenant="default", run_id=run.pk, actor="user:1"))
 
 
 def _feedback(dfid: UUID, olivia: User) -> None:

@@ -19,7 +19,7 @@ from tests.support.finished_history import History
 # Of these the history has no row: tests/registry/test_registration.py, tests/escalations/test_signed_rows.py,
 # tests/maintenance/test_replay_runs.py;
 # a notice is compared with nothing.
-ELSEWHERE = {"Artifact", "EffectStatement", "Notice", "ReplayFinding"}
+ELSEWHERE = {"Artifact", "EffectStatement", "Notice", "ReplayFinding", "ReplayRun"}
 MODELS = [
     model
     for model in apps.get_models()

@@ -459,5 +459,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.INCIDENT_RULE_ENDED: Presenter(
             "cross", Lane.SYSTEM, "Incident rule off", says("{name} version {version}: {reason}.")
         ),
+        Kind.REPLAY_RUN_STARTED: Presenter(
+            "undo", Lane.SYSTEM, "Replay run started", sentences.replay_started
+        ),
+        Kind.REPLAY_RUN_ENDED: Presenter("undo", Lane.SYSTEM, "Replay run ended", sentences.replay_ended),
     }
 )

@@ -46,6 +46,20 @@ def hold_placed(payload: Mapping[str, Any]) -> str:
     return f"The hold {payload['name']} keeps the words of {kept}."
 
 
+def replay_started(payload: Mapping[str, Any]) -> str:
+    since, until = payload["since"], payload["until"]
+    period = (f" since {since}" if since else "") + (f" until {until}" if until else "")
+    return f"{count(payload['flows'], 'flow')}{period} to be replayed."
+
+
+def replay_ended(payload: Mapping[str, Any]) -> str:
+    how = "Cancelled" if payload["state"] == "CANCELLED" else "Done"
+    return (
+        f"{how}: {payload['equal']} equal, {payload['different']} different, "
+        f"{payload['erased']} erased, {payload['failed']} failed."
+    )
+
+
 def compiled(payload: Mapping[str, Any]) -> str:
     return f"Sent {count(payload['fact_count'], 'fact')} to the agent, valid until {payload['expires_at']}."
 

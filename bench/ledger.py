@@ -1,4 +1,4 @@
-"""The ledger: how soon an entry is under a signed checkpoint under load, and what verifying costs.
+"""The ledger: how soon an entry is under a signed checkpoint, and what verifying and appending cost.
 
 Run as `python -m bench.ledger UNTIL` in the environment of a stand, it prints as JSON what the database
 says of entries up to UNTIL, in Unix seconds.
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench import environment, load
+from bench import append_cost, environment, load
 from bench.environment import ROOT, Stand
 
 # So long the console still runs: what was recorded under load is sealed meanwhile.
@@ -47,7 +47,13 @@ def run(stand: Stand, calls: int) -> None:
         ratio = ms / found["cpu_ms"]["SHA-256 over the same bytes"]
         print(f"{stand.name:<12}{f'{what}, CPU ms, ratio':<44}{ms:>12.0f} {ratio:>6.1f}")
     for what, ms in found["wall_ms"].items():
-        print(f"{stand.name:<12}{f'{what}, ms':<44}{ms:>12.0f}")
+        bare = found["wall_ms"][f"SHA-256, {what.rpartition(', ')[2]}"]
+        print(f"{stand.name:<12}{f'{what}, ms, ratio':<44}{ms:>12.0f} {ms / bare:>6.1f}")
+    cost = found["append"]
+    print(f"{stand.name:<12}{'intake of a proposal, CPU ms':<44}{cost['intake_ms']:>12.2f}")
+    print(
+        f"{stand.name:<12}{'its appends, CPU ms, share':<44}{cost['append_ms']:>12.2f} {cost['share']:>6.1%}"
+    )
 
 
 @contextmanager
@@ -102,8 +108,11 @@ def _figures(until: float) -> dict[str, Any]:
         "wall_ms": {
             "SHA-256, one process": _wall_ms(lambda: _hash(bodies)),
             "SHA-256, two processes": _wall_ms(lambda: _hash_apart(halves)),
-            "everything (verify_ledger), one process": _wall_ms(findings.verify_all),
+            "verify_ledger, one process": _wall_ms(findings.verify_all),
+            "verify_ledger, two processes": _wall_ms(lambda: findings.verify_all(processes=2)),
         },
+        # Last: it adds to the ledger.
+        "append": append_cost.share(),
     }
 
 

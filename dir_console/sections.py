@@ -39,6 +39,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Decisions", "decisions", "record"),
             ("Records", "records", "shield"),
             ("Ledger", "ledger", "ledger"),
+            ("Replay", "replay-runs", "undo"),
             ("Conformance", "conformance", "check"),
         ),
     ),

@@ -209,6 +209,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "send_notices": {"task": "runtime.send_notices", "schedule": 1.0, "options": {"expires": 5}},
     "score": {"task": "runtime.score", "schedule": 1.0, "options": {"expires": 5}},
     "erase_due": {"task": "runtime.erase_due", "schedule": 60.0, "options": {"expires": 50}},
+    "replay": {"task": "runtime.replay", "schedule": 1.0, "options": {"expires": 5}},
     "seal": {"task": "runtime.seal", "schedule": 1.0, "options": {"expires": 5}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
@@ -247,6 +248,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.limit_rows.LimitRowCheck",
     "runtime.verification.incident_rows.IncidentRowCheck",
     "runtime.verification.hold_rows.HoldRowCheck",
+    "runtime.verification.replay_run_rows.ReplayRunRowCheck",
     "runtime.verification.history_rows.HistoryRowCheck",
     "runtime.verification.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from django.conf import settings
@@ -74,6 +74,11 @@ class EscalationRowCheck(row_checks.FlowRows):
             f"{len(entries)} signed statement{'s' * (len(entries) > 1)}, key {key_id} unknown here"
             for key_id, entries in sorted(self._unknown.items())
         )
+
+    def absorb(self, other: Self) -> None:
+        """Take over the statements whose key is unknown."""
+        for key_id, entries in other._unknown.items():
+            self._unknown[key_id] |= entries
 
     def compare(self, flows: Mapping[UUID, Sequence[Entry]]) -> Iterable[ChainBreak]:
         """All findings of some flows."""

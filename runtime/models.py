@@ -16,7 +16,14 @@ from runtime.incidents.models import (
     RuleCursor,
     RuleSighting,
 )
-from runtime.maintenance.models import HoldLock, LegalHold, RetentionRound, WatchRound
+from runtime.maintenance.models import (
+    HoldLock,
+    LegalHold,
+    ReplayFinding,
+    ReplayRun,
+    RetentionRound,
+    WatchRound,
+)
 from runtime.registry.models import (
     Agent,
     AuthorityLimitRow,
@@ -75,6 +82,8 @@ __all__ = [
     "PolicyKind",
     "PostMortem",
     "Proposal",
+    "ReplayFinding",
+    "ReplayRun",
     "Reservation",
     "Resource",
     "RetentionRound",

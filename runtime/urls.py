@@ -16,7 +16,7 @@ from runtime.flows.views import (
 )
 from runtime.guards.views import review_groups, review_pages
 from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
-from runtime.maintenance.views import erase_page, retention_page
+from runtime.maintenance.views import erase_page, replay_runs_page, retention_page
 from runtime.proposals.views import compare_page, record_report_page, replay_page
 from runtime.registry.views import (
     account_actions,
@@ -155,6 +155,9 @@ urlpatterns = [
     path("people/groups/<int:group>/members/<int:user>/leave/", people_pages.leave, name="leave-group"),
     path("ledger/", ledger_page.index, name="ledger"),
     path("ledger/entries/<stream:stream>/<int:seq>/", entry_page.detail, name="entry"),
+    path("replay/", replay_runs_page.index, name="replay-runs"),
+    path("replay/start/", replay_runs_page.start, name="start-replay-run"),
+    path("replay/<uuid:run_id>/cancel/", replay_runs_page.cancel, name="cancel-replay-run"),
     path("records/", record_pages.index, name="records"),
     path("records/<name:record_id>/", record_pages.detail, name="record"),
     path("records/<name:record_id>/feedback/", record_pages.give_feedback, name="give-feedback"),

@@ -37,6 +37,7 @@ class Permission(StrEnum):
     MANAGE_INCIDENT_RULES = "MANAGE_INCIDENT_RULES"
     ERASE = "ERASE"
     MANAGE_HOLDS = "MANAGE_HOLDS"
+    RUN_REPLAYS = "RUN_REPLAYS"
     RUN_SCENARIOS = "RUN_SCENARIOS"
 
 
@@ -71,6 +72,8 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
         Permission.ERASE: _ADMINS,
         # Apart from ERASE: who keeps words for a dispute need not be able to destroy any.
         Permission.MANAGE_HOLDS: _ADMINS,
+        # A run changes nothing but the ledger, which says who looked.
+        Permission.RUN_REPLAYS: frozenset({Role.AUDITOR, Role.ADMIN}),
         Permission.RUN_SCENARIOS: _ADMINS,
     }
 )
@@ -99,6 +102,7 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.MANAGE_INCIDENT_RULES: "Draft, activate and switch off rules that open incidents.",
         Permission.ERASE: "Erase the words of a flow that has ended.",
         Permission.MANAGE_HOLDS: "Place legal holds on flows and subjects, and release them.",
+        Permission.RUN_REPLAYS: "Start and cancel runs that replay all flows of a period.",
         Permission.RUN_SCENARIOS: "Start and end scenarios of the demo, where the demo runs.",
     }
 )

@@ -155,6 +155,7 @@ from audit.events.registry import (
     UserRolesChanged,
     UserSessionsEnded,
 )
+from audit.events.replays import ReplayRunEnded, ReplayRunStarted
 from audit.events.routes import AgentAdvised, FactNotWritten, RouteFailed, RouteTaken
 from audit.events.tree import SigningKeyBegun
 from audit.events.visits import (
@@ -280,6 +281,8 @@ __all__ = [
     "RecordEmitted",
     "RecordFeedbackGiven",
     "RecordScored",
+    "ReplayRunEnded",
+    "ReplayRunStarted",
     "RequestRefused",
     "ResourceCommitted",
     "ResourceConfigured",

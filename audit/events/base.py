@@ -156,6 +156,8 @@ class Kind(StrEnum):
     INCIDENT_RULE_ENDED = "incident_rule:ended"
     HOLD_PLACED = "hold:placed"
     HOLD_RELEASED = "hold:released"
+    REPLAY_RUN_STARTED = "replay:run_started"
+    REPLAY_RUN_ENDED = "replay:run_ended"
 
 
 def _id_text(value: Any) -> Any:

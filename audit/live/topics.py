@@ -17,6 +17,7 @@ class Topic(StrEnum):
     ESCALATIONS = "escalations"
     REVIEWS = "reviews"
     INCIDENTS = "incidents"
+    REPLAYS = "replays"
 
 
 _OF_INCIDENTS: Final = frozenset(
@@ -37,6 +38,7 @@ _OF_INCIDENTS: Final = frozenset(
         Kind.INCIDENT_RULE_ENDED,
     }
 )
+_OF_REPLAYS: Final = frozenset({Kind.REPLAY_RUN_STARTED, Kind.REPLAY_RUN_ENDED})
 # Kinds that change no escalation by themselves, and nothing that the queue shows of one. What is not named
 # here counts as a change: a kind that is forgotten costs a request, not news.
 _OF_WORK: Final = frozenset(
@@ -94,8 +96,9 @@ def of_kinds(kinds: Iterable[Kind]) -> frozenset[Topic]:
     """The topics that entries of these kinds concern."""
     written = frozenset(kinds)
     about = {
-        Topic.ESCALATIONS: not written <= _OF_WORK | _OF_INCIDENTS,
+        Topic.ESCALATIONS: not written <= _OF_WORK | _OF_INCIDENTS | _OF_REPLAYS,
         Topic.REVIEWS: bool(written & _OF_REVIEWS),
         Topic.INCIDENTS: bool(written & _OF_INCIDENTS),
+        Topic.REPLAYS: bool(written & _OF_REPLAYS),
     }
     return frozenset(topic for topic, is_concerned in about.items() if is_concerned)

@@ -7,7 +7,7 @@ pass, stream by stream, and reports which of its rows differ from what was recor
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -203,6 +203,13 @@ class FlowRows:
         if key not in self._held and len(self._held) >= STREAMS_AT_ONCE:
             yield from self._compare_held()
         self._held.setdefault(key, []).append(entry)
+
+    def flush(self) -> Iterator[ChainBreak]:
+        """Compare what is left of the entries that were seen."""
+        yield from self._compare_held()
+
+    def absorb(self, other: Self) -> None:
+        """Take over what another one has counted, as if its entries had been seen here."""
 
     def finish(self) -> Iterator[ChainBreak]:
         """Compare what is left."""

@@ -153,11 +153,12 @@ def reading() -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def snapshot() -> Iterator[None]:
+def snapshot(*, lent: str = "") -> Iterator[None]:
     """Every read inside sees one state of the database, while others write; inside, nothing can be written.
 
     A row and its entry are written in one transaction, so in one state they agree: whatever differs was not
     written by this product. Texts that are no UTF-8 are read too. A caller's own transaction stays as it is.
+    `lent` is the name of a snapshot of another connection (PostgreSQL): the same state.
     """
     with _odd_texts():
         if connection.in_atomic_block:
@@ -165,6 +166,8 @@ def snapshot() -> Iterator[None]:
         elif connection.vendor == "postgresql":
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                if lent:
+                    cursor.execute("SET TRANSACTION SNAPSHOT %s", [lent])
                 yield
         else:
             # Not `atomic`, which is IMMEDIATE here and would keep every writer waiting.

@@ -573,6 +573,12 @@ class ProblemCode(StrEnum):
         "No checkpoint covers the entry yet; one will within seconds.",
         is_retriable=True,
     )
+    REPLAY_RUN_NOT_IN_THAT_STATE = _audit(
+        "REPLAY_RUN_NOT_IN_THAT_STATE",
+        409,
+        "Replay run not in state",
+        "One run replays flows at a time, and only one that is running can be cancelled.",
+    )
     TREE_SIZE_UNKNOWN = _audit(
         "TREE_SIZE_UNKNOWN",
         400,

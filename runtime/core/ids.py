@@ -3,6 +3,7 @@
 import secrets
 import time
 import uuid
+from datetime import datetime
 
 RANDOM_BYTES = 10
 
@@ -23,3 +24,8 @@ def uuid7(now_ms: int, random_bytes: bytes) -> uuid.UUID:
     value |= 0b10 << 62
     value |= noise & (2**62 - 1)
     return uuid.UUID(int=value)
+
+
+def first_id_of(at: datetime) -> uuid.UUID:
+    """Less than every UUIDv7 that is made at this time or later, and greater than all made before."""
+    return uuid.UUID(int=max(0, int(at.timestamp() * 1000)) << 80)

@@ -1,11 +1,12 @@
-"""Legal holds, and the last round of the watchdog: nobody is missed for the time in which nobody listened."""
+"""Rounds of the watchdog and of retention, legal holds, and the runs that replay all flows."""
 
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Length
 from django.db.models.lookups import Exact
 
-from runtime.contracts import hold as contract
+from runtime.contracts import hold as hold_contract
+from runtime.contracts import replay_run as run_contract
 from runtime.contracts.hold import HoldTarget
 from runtime.core.ids import new_id
 from runtime.core.scoping import TenantManager
@@ -76,10 +77,10 @@ class LegalHold(models.Model):
 
     hold_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
-    name = models.CharField(max_length=contract.LONGEST_NAME)
+    name = models.CharField(max_length=hold_contract.LONGEST_NAME)
     target = models.CharField(max_length=8, choices=HoldTarget.pairs())
     flow = models.ForeignKey(Flow, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
-    subject = models.CharField(max_length=contract.LONGEST_SUBJECT, blank=True, default="")
+    subject = models.CharField(max_length=hold_contract.LONGEST_SUBJECT, blank=True, default="")
     commitment = models.CharField(max_length=_DIGITS, unique=True)
     placed_by = models.CharField(max_length=160)
     placed_at = models.DateTimeField()
@@ -135,3 +136,114 @@ class LegalHold(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} on {self.flow_id or self.subject}"
+
+
+class ReplayRun(models.Model):
+    """A run over the flows from after `cursor` (at first the beginning of its period) to `last_dfid`.
+
+    Flows are replayed in the order of their ids, and `cursor` is the last one whose result is counted.
+    Whoever works on the run holds it by `lease_owner` until `lease_until`. `flows` is how many there were
+    when it began. Digests are hexadecimal SHA-256; `results_digest` goes on with each flow.
+    """
+
+    run_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.CharField(max_length=64, default="default")
+    state = models.CharField(
+        max_length=12,
+        choices=run_contract.ReplayRunState.pairs(),
+        default=run_contract.ReplayRunState.RUNNING,
+    )
+    since = models.DateTimeField(null=True, blank=True)
+    until = models.DateTimeField(null=True, blank=True)
+    cursor = models.UUIDField()
+    last_dfid = models.UUIDField()
+    flows = models.PositiveBigIntegerField()
+    equal = models.PositiveBigIntegerField(default=0)
+    different = models.PositiveBigIntegerField(default=0)
+    erased = models.PositiveBigIntegerField(default=0)
+    failed = models.PositiveBigIntegerField(default=0)
+    results_digest = models.CharField(max_length=_DIGITS, default="0" * _DIGITS)
+    lease_owner = models.CharField(max_length=32, blank=True, default="")
+    lease_until = models.DateTimeField(null=True, blank=True)
+    started_by = models.CharField(max_length=160)
+    started_at = models.DateTimeField()
+    ended_by = models.CharField(max_length=160, blank=True, default="")
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TenantManager()
+
+    class Meta:
+        ordering = ("-run_id",)
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(state__in=run_contract.ReplayRunState.values()), name="replay_run_state_known"
+            ),
+            models.UniqueConstraint(
+                fields=("tenant",),
+                condition=Q(state=run_contract.ReplayRunState.RUNNING),
+                name="replay_run_one_at_a_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=run_contract.ReplayRunState.RUNNING, ended_at__isnull=True, ended_by="")
+                | (
+                    ~Q(state=run_contract.ReplayRunState.RUNNING)
+                    & Q(ended_at__isnull=False, lease_owner="")
+                    & ~Q(ended_by="")
+                ),
+                name="replay_run_end_goes_with_its_state",
+            ),
+            models.CheckConstraint(
+                condition=Q(lease_owner="", lease_until__isnull=True)
+                | (~Q(lease_owner="") & Q(lease_until__isnull=False)),
+                name="replay_run_lease_is_whole",
+            ),
+            models.CheckConstraint(
+                condition=Q(since__isnull=True) | Q(until__isnull=True) | Q(since__lt=models.F("until")),
+                name="replay_run_period_has_a_length",
+            ),
+            models.CheckConstraint(
+                condition=Exact(Length("results_digest"), _DIGITS), name="replay_run_digest_length"
+            ),
+        )
+        indexes = (models.Index(fields=("tenant", "-run_id"), name="replay_run_newest"),)
+
+    def __str__(self) -> str:
+        return f"replay run {self.run_id}"
+
+    @property
+    def replayed(self) -> int:
+        """How many flows are counted so far."""
+        return self.equal + self.different + self.erased + self.failed
+
+
+class ReplayFinding(models.Model):
+    """A flow that differed in a run, or whose replay failed; a run keeps the first of them up to a bound.
+
+    `recorded` and `found` are the two values as JSON, cut to a length. They go when the flow is erased.
+    """
+
+    run = models.ForeignKey(ReplayRun, on_delete=models.PROTECT, related_name="findings")
+    dfid = models.UUIDField()
+    result = models.CharField(max_length=12, choices=run_contract.FindingResult.pairs())
+    change = models.CharField(max_length=32)
+    path = models.TextField(blank=True, default="")
+    seq = models.PositiveBigIntegerField(default=0)
+    row = models.CharField(max_length=80, blank=True, default="")
+    row_id = models.CharField(max_length=200, blank=True, default="")
+    recorded = models.TextField(blank=True, default="")
+    found = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering = ("run", "dfid")
+        constraints = (
+            models.UniqueConstraint(fields=("run", "dfid"), name="replay_finding_once"),
+            models.CheckConstraint(
+                condition=Q(result__in=run_contract.FindingResult.values()),
+                name="replay_finding_result_known",
+            ),
+            models.CheckConstraint(condition=~Q(change=""), name="replay_finding_says_what"),
+        )
+        indexes = (models.Index(fields=("dfid",), name="replay_finding_of_flow"),)
+
+    def __str__(self) -> str:
+        return f"{self.result} {self.dfid}"

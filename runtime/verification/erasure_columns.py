@@ -70,6 +70,11 @@ TABLE: Final = ColumnTable(
         WordColumns(
             model="runtime.Review", flow="flow", columns={"findings": "what a soft guard found, with quotes"}
         ),
+        WordColumns(
+            model="runtime.ReplayFinding",
+            flow="dfid",
+            columns={"recorded": "a value as it was recorded", "found": "the value that was found instead"},
+        ),
     ),
     others=(
         OtherColumns(
@@ -121,6 +126,13 @@ TABLE: Final = ColumnTable(
                 "request_digest": "emptied beside this table, with the response",
                 "path": "an address of the API",
                 "key": "an Idempotency-Key",
+            },
+        ),
+        OtherColumns(
+            model="runtime.ReplayFinding",
+            columns={
+                "path": "the place of a value: names of tables, columns and members, as entries repeat them",
+                "row_id": "the name of a row",
             },
         ),
         OtherColumns(model="runtime.Epoch", columns={"missing": "counts and ids of what a restore lost"}),

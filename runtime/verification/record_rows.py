@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from django.conf import settings
@@ -72,6 +72,13 @@ class RecordRowCheck(row_checks.FlowRows):
                 for suite, count in sorted(self._unscored.items())
             ),
         ]
+
+    def absorb(self, other: Self) -> None:
+        """Take over what could not be verified."""
+        for key_id, places in other._unknown.items():
+            self._unknown[key_id] |= places
+        for suite, count in other._unscored.items():
+            self._unscored[suite] += count
 
     def compare(self, flows: Mapping[UUID, Entries]) -> Iterable[ChainBreak]:
         """All findings of some flows."""

@@ -20,7 +20,7 @@ from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
-from runtime.maintenance.services import retention, scoring, sealing, witnessing
+from runtime.maintenance.services import replay_runs, retention, scoring, sealing, witnessing
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
@@ -81,6 +81,15 @@ def erase_due() -> None:
     """Erase words whose time is over; beat sends this every minute, and any number may run."""
     try:
         retention.erase_due(tenant=settings.DIR_TENANT)
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.replay", ignore_result=True)
+def replay() -> None:
+    """Work on the run that replays all flows, if there is one; beat sends this every second, one does it."""
+    try:
+        replay_runs.work_due()
     finally:
         connection.close()
 

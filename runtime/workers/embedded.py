@@ -1,4 +1,4 @@
-"""The embedded work queue: intent rows, a finder, attempt threads, sweeper, sealer, scorer, rounds, notices.
+"""The embedded work queue: intent rows, and a thread for each kind of work that is not a request's.
 
 Rows are the truth; a wake-up only shortens the wait. Other processes cannot send it, so the finder also looks
 by itself, at most a second apart.
@@ -23,7 +23,7 @@ from runtime.core import clock, ports, transactions
 from runtime.epochs.services import boots, epochs
 from runtime.execution.services import attempting
 from runtime.flows.queries import due_intents
-from runtime.maintenance.services import retention, scoring, sealing, witnessing
+from runtime.maintenance.services import replay_runs, retention, scoring, sealing, witnessing
 from runtime.workers import guard_threads, sweep_rounds
 
 ATTEMPT_THREADS = 4
@@ -36,6 +36,7 @@ SWEEP_S = 1.0
 SEAL_S = 1.0
 SCORE_S = 1.0
 RETENTION_S = 60.0
+REPLAY_S = 1.0
 NOTICE_S = 1.0
 WITNESS_S = 1.0
 MARK_S = 2.0
@@ -72,6 +73,7 @@ class Drain:
         self._begin("sealer", self._seal)
         self._begin("scorer", self._score)
         self._begin("retention", self._erase_due)
+        self._begin("replayer", self._replay)
         if settings.DIR_WITNESS:
             # Apart from the sealer: a witness that hangs must not keep anything from being signed.
             self._begin("witness", self._send_checkpoints)
@@ -205,6 +207,10 @@ class Drain:
     def _erase_due(self) -> None:
         erase = partial(retention.erase_due, tenant=settings.DIR_TENANT, is_stopping=self._stopping.is_set)
         self._repeat("the round of retention", erase, every_s=RETENTION_S)
+
+    def _replay(self) -> None:
+        replay = partial(replay_runs.work_due, is_stopping=self._stopping.is_set)
+        self._repeat("the replayer", replay, every_s=REPLAY_S)
 
     def _send_checkpoints(self) -> None:
         send = partial(witnessing.send_due, is_stopping=self._stopping.is_set)

@@ -15,7 +15,7 @@ from audit import ledger
 from audit.events import FlowMoved, FlowOpened, SystemStopped
 from audit.ledger import GENESIS, Head
 from audit.models import LedgerEntry, Payload, StreamHead
-from audit.verification import findings
+from audit.verification import entry_walk
 from audit.verification import verify as verification
 from tests.support import ledger_tampering
 
@@ -162,12 +162,12 @@ def test_an_erased_payload_breaks_nothing() -> None:
 
 
 def test_a_bad_entry_that_came_while_verifying_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = findings._rows
+    real = entry_walk.rows
 
-    def all_but_the_last() -> Iterable[Any]:
-        return (row for row in real() if (row.stream, row.seq) != ("system", 3))  # type: ignore[union-attr]
+    def all_but_the_last(span: entry_walk.Span) -> Iterable[Any]:
+        return (row for row in real(span) if (row.stream, row.seq) != ("system", 3))  # type: ignore[union-attr]
 
-    monkeypatch.setattr(findings, "_rows", all_but_the_last)
+    monkeypatch.setattr(entry_walk, "rows", all_but_the_last)
     ledger_tampering.execute(
         "UPDATE audit_ledgerentry SET actor = 'user:9' WHERE stream = 'system' AND seq = 3"
     )

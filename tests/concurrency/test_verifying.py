@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from audit import ledger
 from audit.access.roles import Role
 from audit.models import LedgerEntry, Payload
-from audit.verification import findings, row_checks
+from audit.verification import entry_walk, findings, row_checks
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock
@@ -50,7 +50,7 @@ def test_what_is_written_while_entries_are_read_is_no_finding(
     desk: factories.Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proposal, a fact, a status, a person and an erasure."""
-    real = findings._rows
+    real = entry_walk.rows
     said = LedgerEntry.objects.filter(kind="proposal:submitted").latest("id").payload
     later: list[factories.Opened] = []
 
@@ -76,14 +76,14 @@ def test_what_is_written_while_entries_are_read_is_no_finding(
         with transaction.atomic():
             erase()
 
-    def rows_and_writes_in_between() -> Iterator[Any]:
-        rows = real()
+    def rows_and_writes_in_between(span: entry_walk.Span) -> Iterator[Any]:
+        rows = real(span)
         yield next(rows)
         elsewhere(writes)
         yield from rows
         elsewhere(lambda: later.append(desk.open()))
 
-    monkeypatch.setattr(findings, "_rows", rows_and_writes_in_between)
+    monkeypatch.setattr(entry_walk, "rows", rows_and_writes_in_between)
     assert found() == []
     assert later
     assert Payload.objects.filter(commitment=said["params_commitment"]).values_list("body").get() == (None,)
@@ -114,7 +114,7 @@ def test_a_feed_that_writes_during_every_comparison_is_no_finding(
 
 def test_what_commits_late_is_no_finding(desk: factories.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its entry has an older number than others that were there before."""
-    real = findings._rows
+    real = entry_walk.rows
     written, go_on = threading.Event(), threading.Event()
 
     def write_and_wait() -> None:
@@ -126,12 +126,12 @@ def test_what_commits_late_is_no_finding(desk: factories.Desk, monkeypatch: pyte
         finally:
             connection.close()
 
-    def rows_and_a_commit() -> Iterator[Any]:
-        yield from real()
+    def rows_and_a_commit(span: entry_walk.Span) -> Iterator[Any]:
+        yield from real(span)
         go_on.set()
         late.result()
 
-    monkeypatch.setattr(findings, "_rows", rows_and_a_commit)
+    monkeypatch.setattr(entry_walk, "rows", rows_and_a_commit)
     with ThreadPoolExecutor(max_workers=1) as pool:
         late = pool.submit(write_and_wait)
         try:
@@ -152,13 +152,13 @@ def test_verifying_keeps_no_writer_waiting_and_writes_nothing(
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA journal_mode")
             assert cursor.fetchone() == ("wal",)
-    real = findings._rows
+    real = entry_walk.rows
 
-    def rows_and_a_try_to_write() -> Iterator[Any]:
-        yield from real()
+    def rows_and_a_try_to_write(span: entry_walk.Span) -> Iterator[Any]:
+        yield from real(span)
         elsewhere(lambda: factories.write("price.AAPL", 22_000))
 
-    monkeypatch.setattr(findings, "_rows", rows_and_a_try_to_write)
+    monkeypatch.setattr(entry_walk, "rows", rows_and_a_try_to_write)
     assert found() == []
     assert not connection.in_atomic_block
     factories.write("price.AAPL", 23_000)

@@ -68,6 +68,7 @@ def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
             celery_tasks.seal.name,
             celery_tasks.score.name,
             celery_tasks.erase_due.name,
+            celery_tasks.replay.name,
         )
     }
     assert {task: (queue.name, queue.exchange.name, queue.routing_key) for task, queue in queues.items()} == {
@@ -78,6 +79,7 @@ def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
         "runtime.seal": ("sealer", "sealer", "sealer"),
         "runtime.score": ("celery", "celery", "celery"),
         "runtime.erase_due": ("celery", "celery", "celery"),
+        "runtime.replay": ("celery", "celery", "celery"),
     }
 
 

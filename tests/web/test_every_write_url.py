@@ -22,7 +22,8 @@ from runtime.guards.models import Guard, Review
 from runtime.incidents.models import Incident, IncidentRuleRow
 from runtime.incidents.services import incidents
 from runtime.incidents.services.incidents import Wanted
-from runtime.maintenance.models import LegalHold
+from runtime.maintenance.models import LegalHold, ReplayRun
+from runtime.maintenance.services import replay_runs
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Stop
 from runtime.registry.services import credentials, kinds, manifests
 from runtime.state.models import Fact
@@ -42,6 +43,7 @@ FOR_SIGNED_IN = (
     "flows/<uuid:dfid>/evidence/start/",
     "tour/",
 )
+FOR_AUDITORS = ("replay/start/", "replay/<uuid:run_id>/cancel/")
 FOR_AGENT_KEYS = ("api/v1/handshake",)
 FOR_FEED_KEYS = ("api/v1/state/facts/",)
 
@@ -76,7 +78,10 @@ def standing(db: None) -> dict[str, str]:
     soon = clock.now().date()
     given: dict[str, Any] = {"tenant": factories.TENANT, "incident_id": incident.pk, "author": lead}
     assert incidents.add_action(text="Fix it", owner=lead, due_on=soon, **given) is None
+    run = replay_runs.start(tenant=factories.TENANT, actor="user:1")
+    assert isinstance(run, ReplayRun)
     return {
+        "run_id": str(run.pk),
         "incident_id": str(incident.pk),
         "hold_id": str(hold_story.place(escalation.flow_id).pk),
         "link": str(incident.links.get().pk),
@@ -141,6 +146,7 @@ def snapshot() -> dict[str, object]:
         "questions": LedgerEntry.objects.filter(kind="status_query:started").count(),
         "statements": EffectStatement.objects.count(),
         "notes": Note.objects.count(),
+        "replay_runs": list(ReplayRun.objects.values_list("pk", "state")),
         "feedback": RecordFeedback.objects.count(),
         "guards": list(Guard.objects.values_list("pk", "enabled")),
         "routes": list(NotificationRoute.objects.values_list("pk", "enabled", "deleted_at")),
@@ -208,12 +214,12 @@ def test_a_logged_out_browser_writes_nothing(standing: dict[str, str]) -> None:
     try_all(standing, Client(), FOR_EVERYBODY, {})
 
 
-def test_an_auditor_writes_nothing(standing: dict[str, str]) -> None:
+def test_an_auditor_writes_nothing_but_replay_runs(standing: dict[str, str]) -> None:
     auditor = User.objects.create_user("ada", password="a long enough phrase")
     auditor.groups.add(Group.objects.get(name="auditor"))
     client = Client()
     client.force_login(auditor)
-    try_all(standing, client, FOR_EVERYBODY + FOR_SIGNED_IN, {})
+    try_all(standing, client, FOR_EVERYBODY + FOR_SIGNED_IN + FOR_AUDITORS, {})
 
 
 def test_somebody_signed_in_without_a_role_writes_nothing(standing: dict[str, str]) -> None:

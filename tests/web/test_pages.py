@@ -47,6 +47,7 @@ PAGES = [
     "/ledger/",
     "/conformance/",
     "/records/",
+    "/replay/",
     "/records/reports/high_value_outcomes/",
     "/records/reports/most_denials/",
     "/records/reports/replay_health/",

@@ -12,6 +12,8 @@ from audit.chain import ChainBreak
 from audit.sealing import keys, notes
 from audit.verification import findings, verify
 
+MOST_PROCESSES = 64
+
 
 class Command(BaseCommand):
     help = (
@@ -28,6 +30,13 @@ class Command(BaseCommand):
             help="a checkpoint that was kept elsewhere (manage.py checkpoint prints one): the ledger must "
             "begin with what it was signed over",
         )
+        parser.add_argument(
+            "--processes",
+            type=int,
+            default=1,
+            metavar="N",
+            help="walk over the streams in this many processes (default 1); the findings are the same",
+        )
         parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
 
     def handle(self, *, file: Path | None = None, checkpoint: Path | None = None, **options: Any) -> None:
@@ -36,7 +45,12 @@ class Command(BaseCommand):
         if file is not None:
             self._file(file)
             return
-        result = findings.verify_all(given=None if checkpoint is None else _read_checkpoint(checkpoint))
+        processes = options.get("processes", 1)
+        if not 1 <= processes <= MOST_PROCESSES:
+            raise CommandError(f"--processes takes a number from 1 to {MOST_PROCESSES}.")
+        result = findings.verify_all(
+            given=None if checkpoint is None else _read_checkpoint(checkpoint), processes=processes
+        )
         if options.get("json"):
             answer = {
                 "whole": not result.findings,

@@ -7,6 +7,7 @@ running server. The first difference is named by what was changed, since one cha
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -75,18 +76,52 @@ def list_flows(*, tenant: str) -> list[UUID]:
     # SQLite lets anybody put another value where an id belongs; the flow's entries still name it.
     with suppress(ValueError):
         found.update(Flow.objects.of(tenant).order_by().values_list("dfid", flat=True))
-    for stream in LedgerEntry.objects.filter(tenant=tenant, seq=1).values_list("stream", flat=True):
-        try:
-            found.add(UUID(stream))
-        except ValueError:
-            continue  # the stream of an agent, a person or the system
+    first = LedgerEntry.objects.filter(tenant=tenant, seq=1)
+    found.update(_ids_in(first.values_list("stream", flat=True)))
     return sorted(found)
+
+
+def list_flows_between(*, tenant: str, after: UUID, last: UUID, size: int) -> list[UUID]:
+    """The next flows of `list_flows` after an id and up to another one: the first `size` of them."""
+    found = set[UUID]()
+    with suppress(ValueError):
+        rows = Flow.objects.of(tenant).filter(dfid__gt=after, dfid__lte=last).order_by("dfid")
+        found.update(rows.values_list("dfid", flat=True)[:size])
+    # The stream of a flow is its id as text, which sorts as the id does.
+    first = LedgerEntry.objects.filter(tenant=tenant, seq=1, stream__gt=str(after), stream__lte=str(last))
+    streams = first.order_by("stream").values_list("stream", flat=True).iterator(chunk_size=size)
+    found.update(islice(_ids_in(streams), size))
+    return sorted(found)[:size]
+
+
+def count_flows_between(*, tenant: str, after: UUID, last: UUID) -> int:
+    """How many flows have a row there."""
+    return Flow.objects.of(tenant).filter(dfid__gt=after, dfid__lte=last).count()
+
+
+def newest_flow(*, tenant: str) -> UUID | None:
+    """The flow with the greatest id that has a row or an entry."""
+    found = list[UUID]()
+    with suppress(ValueError):
+        rows = Flow.objects.of(tenant).order_by("-dfid").values_list("dfid", flat=True)
+        found += rows[:1]
+    first = LedgerEntry.objects.filter(tenant=tenant, seq=1).exclude(stream__contains=":")
+    found += islice(_ids_in(first.order_by("-stream").values_list("stream", flat=True).iterator()), 1)
+    return max(found, default=None)
 
 
 def list_flows_of_trace(*, tenant: str, trace_id: str) -> list[UUID]:
     """The flows that were opened in a W3C trace, oldest first; `trace_id` is 32 hexadecimal digits."""
     rows = Flow.objects.of(tenant).filter(traceparent__contains=f"-{trace_id.lower()}-")
     return list(rows.order_by("dfid").values_list("dfid", flat=True))
+
+
+def _ids_in(streams: Iterable[str]) -> Iterator[UUID]:
+    for stream in streams:
+        try:
+            yield UUID(stream)
+        except ValueError:
+            continue  # the stream of an agent, a person or the system
 
 
 def _replay(history: RecordedHistory) -> ReplayResult:

@@ -22,6 +22,11 @@ _WORDS = {
 }
 
 
+def words_of(change: str) -> str:
+    """What was changed, in words; the name of a change that this version does not know."""
+    return _WORDS[Change(change)] if change in Change.__members__.values() else change
+
+
 @require_safe
 @signed_in
 def fragment(request: HttpRequest, dfid: UUID) -> HttpResponse:

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from audit import actors, ledger, queries
 from audit.events import Kind, StrategyRuleProposed
-from escalations import precedent_cases, precedents
+from escalations import precedents
 from escalations.precedents import LIMITS, Change, Precedent
+from escalations.services import precedent_cases
 from runtime.contracts.policy_kind import KindDocument, OnFail
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode

@@ -10,9 +10,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
 from audit.access.roles import Permission
-from escalations import precedent_cases, precedents
+from escalations import precedents
 from escalations.precedents import Change
-from escalations.services import strategy_rules
+from escalations.services import precedent_cases, strategy_rules
 from escalations.services.strategy_rules import Offer, Place, StrategyRule
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState

@@ -12,11 +12,11 @@ from audit.events import StrategyRuleProposed
 from audit.models import LedgerEntry
 from audit.records import queries
 from audit.verification import findings
-from escalations import precedent_cases, precedents
+from escalations import precedents
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.precedents import Case, Change
-from escalations.services import strategy_rules
+from escalations.services import precedent_cases, strategy_rules
 from runtime.contracts.policy_kind import OnFail
 from runtime.contracts.problem import Problem
 from runtime.core import clock

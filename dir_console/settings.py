@@ -200,6 +200,7 @@ CELERY_TASK_ROUTES = {
     "runtime.guard": {"queue": "guards"},
     "runtime.send_notices": {"queue": "notices"},
     "runtime.send_checkpoints": {"queue": "notices"},
+    "runtime.send_events": {"queue": "notices"},
     "runtime.seal": {"queue": "sealer"},
 }
 CELERY_ACCEPT_CONTENT = ["json"]
@@ -207,6 +208,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sweep": {"task": "runtime.sweep", "schedule": 1.0},
     # What piled up while every worker was busy sending would find nothing to do.
     "send_notices": {"task": "runtime.send_notices", "schedule": 1.0, "options": {"expires": 5}},
+    "send_events": {"task": "runtime.send_events", "schedule": 1.0, "options": {"expires": 5}},
     "score": {"task": "runtime.score", "schedule": 1.0, "options": {"expires": 5}},
     "seal": {"task": "runtime.seal", "schedule": 1.0, "options": {"expires": 5}},
 }
@@ -245,6 +247,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.people_rows.PeopleRowCheck",
     "runtime.verification.limit_rows.LimitRowCheck",
     "runtime.verification.incident_rows.IncidentRowCheck",
+    "runtime.verification.receiver_rows.ReceiverRowCheck",
     "runtime.verification.history_rows.HistoryRowCheck",
     "runtime.verification.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",

@@ -17,6 +17,7 @@ from runtime.incidents.models import (
     RuleSighting,
 )
 from runtime.maintenance.models import WatchRound
+from runtime.outward.models import Receiver
 from runtime.registry.models import (
     Agent,
     AuthorityLimitRow,
@@ -73,6 +74,7 @@ __all__ = [
     "PolicyKind",
     "PostMortem",
     "Proposal",
+    "Receiver",
     "Reservation",
     "Resource",
     "Review",

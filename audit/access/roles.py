@@ -35,6 +35,7 @@ class Permission(StrEnum):
     END_RECOVERY = "END_RECOVERY"
     WORK_INCIDENTS = "WORK_INCIDENTS"
     MANAGE_INCIDENT_RULES = "MANAGE_INCIDENT_RULES"
+    MANAGE_OUTWARD = "MANAGE_OUTWARD"
     ERASE = "ERASE"
     RUN_SCENARIOS = "RUN_SCENARIOS"
 
@@ -67,6 +68,7 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
         Permission.END_RECOVERY: _ADMINS,
         Permission.WORK_INCIDENTS: _AT_WORK,
         Permission.MANAGE_INCIDENT_RULES: _ADMINS,
+        Permission.MANAGE_OUTWARD: _ADMINS,
         Permission.ERASE: _ADMINS,
         Permission.RUN_SCENARIOS: _ADMINS,
     }
@@ -94,6 +96,8 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.END_RECOVERY: "End the recovery of a restored backup.",
         Permission.WORK_INCIDENTS: "Open incidents, change, link and close them, and write post-mortems.",
         Permission.MANAGE_INCIDENT_RULES: "Draft, activate and switch off rules that open incidents.",
+        Permission.MANAGE_OUTWARD: "Add, change, test, pause and resume receivers of events, and move "
+        "their positions.",
         Permission.ERASE: "Erase the words of a flow that has ended.",
         Permission.RUN_SCENARIOS: "Start and end scenarios of the demo, where the demo runs.",
     }

@@ -104,6 +104,14 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
+from audit.events.receivers import (
+    ReceiverAdded,
+    ReceiverChanged,
+    ReceiverMoved,
+    ReceiverPaused,
+    ReceiverResumed,
+    ReceiverTested,
+)
 from audit.events.records import RecordEmitted, RecordFeedbackGiven, RecordScored, ScoreEntry
 from audit.events.registry import (
     AgentEdited,
@@ -268,6 +276,12 @@ __all__ = [
     "PostMortemSigned",
     "ProposalSubmitted",
     "ReasonEntry",
+    "ReceiverAdded",
+    "ReceiverChanged",
+    "ReceiverMoved",
+    "ReceiverPaused",
+    "ReceiverResumed",
+    "ReceiverTested",
     "RecordEmitted",
     "RecordFeedbackGiven",
     "RecordScored",

@@ -153,6 +153,12 @@ class Kind(StrEnum):
     INCIDENT_RULE_DRAFTED = "incident_rule:drafted"
     INCIDENT_RULE_ACTIVATED = "incident_rule:activated"
     INCIDENT_RULE_ENDED = "incident_rule:ended"
+    RECEIVER_ADDED = "receiver:added"
+    RECEIVER_CHANGED = "receiver:changed"
+    RECEIVER_PAUSED = "receiver:paused"
+    RECEIVER_RESUMED = "receiver:resumed"
+    RECEIVER_MOVED = "receiver:moved"
+    RECEIVER_TESTED = "receiver:tested"
 
 
 def _id_text(value: Any) -> Any:

@@ -22,7 +22,18 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "For admins",
-        ("registry", "kinds", "packs", "budgets", "gate", "execution", "routes", "context", "operations"),
+        (
+            "registry",
+            "kinds",
+            "packs",
+            "budgets",
+            "gate",
+            "execution",
+            "routes",
+            "context",
+            "outward",
+            "operations",
+        ),
     ),
     (
         "For auditors",

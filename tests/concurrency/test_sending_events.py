@@ -15,7 +15,7 @@ def test_what_many_write_and_many_send_arrives_whole_and_in_order(
     real_db: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event_receivers.allow(settings, monkeypatch)
-    with event_receivers.hook() as (place, row):
+    with event_receivers.hook() as (place, _):
 
         def work(number: int) -> int:
             sent = 0

@@ -14,7 +14,7 @@ from runtime.core import clock
 from runtime.epochs.services import epochs
 from runtime.outward.models import Receiver
 from runtime.outward.services import delivery, receivers, sending
-from tests.support import event_receivers, ledger_tampering, misbehaving_targets
+from tests.support import event_receivers, incident_story, ledger_tampering, misbehaving_targets
 from tests.support.event_receivers import again, codes, hook, make_due, seal
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def test_an_event_can_be_read_and_proved_with_what_others_wrote() -> None:
 
 def test_only_what_is_sealed_and_wanted_is_sent_and_in_order() -> None:
     with hook() as (place, row):
-        event_receivers.incident_story.refuse(code="NOT_SEALED_YET")
+        incident_story.refuse(code="NOT_SEALED_YET")
         assert sending.send_due() == 0
         seal("TWO", "THREE")
         assert sending.send_due() == 3
@@ -112,7 +112,8 @@ def test_waits_grow_and_a_receiver_may_ask_for_more(monkeypatch: pytest.MonkeyPa
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now)
     headers = {"Retry-After": "120"}
-    waits, asked = [], [{}, {}, headers, {"Retry-After": "999999"}]
+    waits: list[float] = []
+    asked: list[dict[str, str]] = [{}, {}, headers, {"Retry-After": "999999"}]
 
     def answering(request: Any) -> None:
         misbehaving_targets.answer(429, b"", headers=asked[len(waits)])(request)
@@ -140,7 +141,7 @@ def test_one_that_is_gone_for_good_is_paused_and_says_so() -> None:
         make_due()
         assert sending.send_due() == 0
         place.status = 204
-        given = {"tenant": "default", "receiver_id": row.pk, "actor": "user:1"}
+        given: dict[str, Any] = {"tenant": "default", "receiver_id": row.pk, "actor": "user:1"}
         assert not isinstance(receivers.resume(reason="It is back.", **given), Problem)
         assert sending.send_due() == 2
         assert codes(place.target.seen) == ["ONE", "ONE", "TWO"]
@@ -193,7 +194,7 @@ def test_what_a_person_does_during_a_send_is_not_undone(act: str, monkeypatch: p
 
         def slow(*given: Any) -> Any:
             answer = real(*given)
-            named = {"tenant": "default", "receiver_id": row.pk, "actor": "user:1"}
+            named: dict[str, Any] = {"tenant": "default", "receiver_id": row.pk, "actor": "user:1"}
             if act == "pause":
                 done: Any = receivers.pause(reason="Stop.", **named)
             elif act == "move":
@@ -237,7 +238,7 @@ def test_nothing_is_sent_in_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_test_event_is_signed_recorded_and_moves_nothing() -> None:
     with hook() as (place, row):
-        named = {"tenant": "default", "receiver_id": row.pk, "actor": "user:1"}
+        named: dict[str, Any] = {"tenant": "default", "receiver_id": row.pk, "actor": "user:1"}
         assert receivers.test(**named) == ""
         assert event_receivers.read(place.target.seen[0]).get_type() == "dir-console.receiver:test"
         place.status = 500

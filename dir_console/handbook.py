@@ -50,7 +50,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("For agent authors", ("agent-quickstart", "agent-tables", "problems")),
-    ("Reference", ("reasons", "states", "events", "erased-columns", "settings", "checks")),
+    ("Reference", ("reasons", "states", "events", "ocsf", "erased-columns", "settings", "checks")),
 )
 MORE = "More"
 GLOSSARY = "glossary"

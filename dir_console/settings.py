@@ -272,6 +272,8 @@ DIR_EGRESS_ALLOW = env.words("DIR_EGRESS_ALLOW")
 DIR_WITNESS = env.witnesses(allow=DIR_EGRESS_ALLOW)
 DIR_WITNESS_SECRET = env.witness_secret(DIR_WITNESS)
 DIR_WITNESS_EVERY_S = env.number("DIR_WITNESS_EVERY_S", default=60, least=1)
+# Where files of events are written; without it no receiver can be a file.
+DIR_EVENTS_FOLDER = env.events_folder()
 if DIR_WITNESS:
     CELERY_BEAT_SCHEDULE["send_checkpoints"] = {
         "task": "runtime.send_checkpoints",

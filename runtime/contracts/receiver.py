@@ -23,17 +23,25 @@ class ReceiverKind(Choice):
     """How a receiver is reached."""
 
     WEBHOOK = "WEBHOOK"
+    SIEM_HTTP = "SIEM_HTTP"
+    SIEM_FILE = "SIEM_FILE"
+    SIEM_SYSLOG = "SIEM_SYSLOG"
 
 
 class EventFormat(Choice):
     """How an event is written."""
 
     CLOUDEVENTS = "CLOUDEVENTS"
+    OCSF = "OCSF"
+    CSV = "CSV"
 
 
 # The forms that a kind of receiver takes, the usual one first.
 FORMATS: Final[Mapping[ReceiverKind, Sequence[EventFormat]]] = {
     ReceiverKind.WEBHOOK: (EventFormat.CLOUDEVENTS,),
+    ReceiverKind.SIEM_HTTP: (EventFormat.OCSF, EventFormat.CSV),
+    ReceiverKind.SIEM_FILE: (EventFormat.OCSF, EventFormat.CSV),
+    ReceiverKind.SIEM_SYSLOG: (EventFormat.OCSF, EventFormat.CSV),
 }
 
 # Without its secret nothing that such a receiver gets could be trusted.
@@ -97,9 +105,10 @@ def is_wanted(patterns: Sequence[str], kind: str) -> bool:
     return any(_fits(pattern, kind) for pattern in patterns)
 
 
-def message_id(receiver_id: object, entry_hash: str) -> str:
-    """The id of a message: the same at every try, and another one for each receiver."""
-    digest = hashlib.sha256(f"{receiver_id}:{entry_hash}".encode()).hexdigest()
+def message_id(receiver_id: object, entries: Sequence[SealedEntry]) -> str:
+    """The id of a message with these entries: the same at every try, and another one for each receiver."""
+    named = ":".join([str(receiver_id), *(entry.entry_hash for entry in entries)])
+    digest = hashlib.sha256(named.encode()).hexdigest()
     return f"msg_{digest[:32]}"
 
 

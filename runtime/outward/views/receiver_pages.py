@@ -179,5 +179,6 @@ def _shown(one: ReceiverShown) -> dict[str, Any]:
         "state": _PAUSED if is_paused else _FAILING if row.tries else _ACTIVE,
         "why": labels.visible_lines(row.paused_why or row.error),
         "is_paused": is_paused,
+        "switch_url": reverse("resume-receiver" if is_paused else "pause-receiver", args=[row.pk]),
         "next_try": None if is_paused or not row.tries else row.next_at,
     }

@@ -115,6 +115,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/targets/",
         "/people/",
         "/notifications/",
+        "/outward/",
         "/noise/",
         "/people/1/",
         "/account/",

@@ -213,6 +213,27 @@ def test_what_a_person_does_during_a_send_is_not_undone(act: str, monkeypatch: p
         assert codes(place.target.seen) == ["ONE"]
 
 
+def test_a_sender_that_outlived_its_lease_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with hook() as (place, row):
+        seal("ONE", "TWO")
+        real, others = delivery.send, []
+
+        def slow(*given: Any) -> Any:
+            answer = real(*given)
+            if not others:
+                others.append("begins")
+                make_due()
+                others.append(sending.send_due())
+            return answer
+
+        monkeypatch.setattr(delivery, "send", slow)
+        assert sending.send_due() == 0
+        assert others == ["begins", 2]
+        assert codes(place.target.seen) == ["ONE", "ONE", "TWO"]
+        moved = again(row).next_leaf
+        assert moved == Tree.objects.get().size
+
+
 def test_an_entry_that_was_changed_is_not_sent_nor_anything_after_it() -> None:
     with hook() as (place, row):
         seal("ONE", "TWO", "THREE")

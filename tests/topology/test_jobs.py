@@ -65,6 +65,7 @@ def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
             celery_tasks.sweep.name,
             celery_tasks.guard.name,
             celery_tasks.send_notices.name,
+            celery_tasks.send_events.name,
             celery_tasks.seal.name,
             celery_tasks.score.name,
         )
@@ -74,6 +75,7 @@ def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
         "runtime.sweep": ("celery", "celery", "celery"),
         "runtime.guard": ("guards", "guards", "guards"),
         "runtime.send_notices": ("notices", "notices", "notices"),
+        "runtime.send_events": ("notices", "notices", "notices"),
         "runtime.seal": ("sealer", "sealer", "sealer"),
         "runtime.score": ("celery", "celery", "celery"),
     }

@@ -312,9 +312,9 @@ def ocsf_kinds() -> str:
 
     return page(
         "Kinds of entries in OCSF",
-        f"What each kind of ledger entry is for a SIEM, in the schema {ocsf_classes.VERSION}. An incident has "
-        "the severity of its entry, and `incident:moved` to `CLOSED` is Close (3). An unknown status is in the "
-        "payload, which is whole in `unmapped`. See [sending events out](outward.md#ocsf).",
+        f"What each kind of ledger entry is for a SIEM, in the schema {ocsf_classes.VERSION}. An incident "
+        "has the severity of its entry, and `incident:moved` to `CLOSED` is Close (3). An unknown status is "
+        "in the payload, which is whole in `unmapped`. See [sending events out](outward.md#ocsf).",
         table(("Kind", "Class", "Activity", "Severity", "Status"), map(row, events.Kind)),
     )
 

@@ -216,7 +216,8 @@ def test_what_a_person_does_during_a_send_is_not_undone(act: str, monkeypatch: p
 def test_a_sender_that_outlived_its_lease_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with hook() as (place, row):
         seal("ONE", "TWO")
-        real, others = delivery.send, []
+        real = delivery.send
+        others: list[Any] = []
 
         def slow(*given: Any) -> Any:
             answer = real(*given)

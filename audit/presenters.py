@@ -463,5 +463,22 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "undo", Lane.SYSTEM, "Replay run started", sentences.replay_started
         ),
         Kind.REPLAY_RUN_ENDED: Presenter("undo", Lane.SYSTEM, "Replay run ended", sentences.replay_ended),
+        Kind.RECEIVER_ADDED: Presenter(
+            "send", Lane.SYSTEM, "Receiver added", says("{name} gets events from leaf {next_leaf} on.")
+        ),
+        Kind.RECEIVER_CHANGED: Presenter(
+            "edit", Lane.SYSTEM, "Receiver changed", says("{name} gets events at {place}.")
+        ),
+        Kind.RECEIVER_PAUSED: Presenter("wait", Lane.SYSTEM, "Receiver paused", says("{name}: {reason}.")),
+        Kind.RECEIVER_RESUMED: Presenter("next", Lane.SYSTEM, "Receiver resumed", says("{name}: {reason}.")),
+        Kind.RECEIVER_MOVED: Presenter(
+            "next",
+            Lane.SYSTEM,
+            "Position of a receiver moved",
+            says("{name} from leaf {from_leaf} to {to_leaf}: {reason}."),
+        ),
+        Kind.RECEIVER_TESTED: Presenter(
+            "send", Lane.SYSTEM, "Receiver tested", says("A test event was sent to {name}.")
+        ),
     }
 )

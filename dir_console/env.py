@@ -161,6 +161,16 @@ def witnesses(*, allow: Collection[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def events_folder() -> str:
+    """The folder for files of events, from DIR_EVENTS_FOLDER: an absolute path, or empty."""
+    folder = os.environ.get("DIR_EVENTS_FOLDER", "")
+    if folder and (not folder.startswith("/") or "\0" in folder):
+        raise ImproperlyConfigured(
+            "DIR_EVENTS_FOLDER must be an absolute path, such as /var/log/dir-console."
+        )
+    return folder
+
+
 def witness_secret(places: Sequence[str]) -> str:
     """The secret that signs what webhooks of DIR_WITNESS get; without a webhook it may be missing."""
     secret = os.environ.get("DIR_WITNESS_SECRET", "")

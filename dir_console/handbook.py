@@ -22,7 +22,18 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "For admins",
-        ("registry", "kinds", "packs", "budgets", "gate", "execution", "routes", "context", "operations"),
+        (
+            "registry",
+            "kinds",
+            "packs",
+            "budgets",
+            "gate",
+            "execution",
+            "routes",
+            "context",
+            "outward",
+            "operations",
+        ),
     ),
     (
         "For auditors",
@@ -39,7 +50,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("For agent authors", ("agent-quickstart", "agent-tables", "problems")),
-    ("Reference", ("reasons", "states", "events", "erased-columns", "settings", "checks")),
+    ("Reference", ("reasons", "states", "events", "ocsf", "erased-columns", "settings", "checks")),
 )
 MORE = "More"
 GLOSSARY = "glossary"

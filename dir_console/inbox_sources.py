@@ -20,6 +20,8 @@ from runtime.guards.models import GuardRun, Review
 from runtime.incidents.models import Incident
 from runtime.incidents.queries import incident_list
 from runtime.kernel import effects
+from runtime.outward.models import Receiver
+from runtime.outward.queries import receiver_list
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind
 from runtime.registry.services import dual_control
 from runtime.state.models import MemoryItem
@@ -156,6 +158,10 @@ def _guards(asked: Asked) -> QuerySet[GuardRun]:
     return rows.filter(guard__enabled=True)
 
 
+def _receivers(asked: Asked) -> QuerySet[Receiver]:
+    return receiver_list.failing(tenant=asked.tenant, at=asked.at)
+
+
 def _keys(asked: Asked) -> QuerySet[Key]:
     rows = Key.objects.of(asked.tenant).filter(agent__isnull=False, revoked_at=None)
     rows = rows.exclude(agent__status=AgentStatus.RETIRED).annotate(
@@ -268,6 +274,14 @@ SOURCES: Final = (
         lambda asked: _guards(asked).select_related("guard"),
         "finished_at",
         lambda row: (f"{row.guard.guard_id}: {row.detail or 'no detail'}", reverse("reviews")),
+    ),
+    Source(
+        "receivers",
+        "Receivers of events that have taken nothing for an hour",
+        Permission.MANAGE_OUTWARD,
+        _receivers,
+        "failing_since",
+        lambda row: (f"{row.name}: {row.error}", reverse("receivers")),
     ),
     Source(
         "keys",

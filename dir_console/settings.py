@@ -200,6 +200,7 @@ CELERY_TASK_ROUTES = {
     "runtime.guard": {"queue": "guards"},
     "runtime.send_notices": {"queue": "notices"},
     "runtime.send_checkpoints": {"queue": "notices"},
+    "runtime.send_events": {"queue": "notices"},
     "runtime.seal": {"queue": "sealer"},
 }
 CELERY_ACCEPT_CONTENT = ["json"]
@@ -207,6 +208,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sweep": {"task": "runtime.sweep", "schedule": 1.0},
     # What piled up while every worker was busy sending would find nothing to do.
     "send_notices": {"task": "runtime.send_notices", "schedule": 1.0, "options": {"expires": 5}},
+    "send_events": {"task": "runtime.send_events", "schedule": 1.0, "options": {"expires": 5}},
     "score": {"task": "runtime.score", "schedule": 1.0, "options": {"expires": 5}},
     "erase_due": {"task": "runtime.erase_due", "schedule": 60.0, "options": {"expires": 50}},
     "replay": {"task": "runtime.replay", "schedule": 1.0, "options": {"expires": 5}},
@@ -249,6 +251,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.incident_rows.IncidentRowCheck",
     "runtime.verification.hold_rows.HoldRowCheck",
     "runtime.verification.replay_run_rows.ReplayRunRowCheck",
+    "runtime.verification.receiver_rows.ReceiverRowCheck",
     "runtime.verification.history_rows.HistoryRowCheck",
     "runtime.verification.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",
@@ -273,6 +276,8 @@ DIR_EGRESS_ALLOW = env.words("DIR_EGRESS_ALLOW")
 DIR_WITNESS = env.witnesses(allow=DIR_EGRESS_ALLOW)
 DIR_WITNESS_SECRET = env.witness_secret(DIR_WITNESS)
 DIR_WITNESS_EVERY_S = env.number("DIR_WITNESS_EVERY_S", default=60, least=1)
+# Where files of events are written; without it no receiver can be a file.
+DIR_EVENTS_FOLDER = env.events_folder()
 if DIR_WITNESS:
     CELERY_BEAT_SCHEDULE["send_checkpoints"] = {
         "task": "runtime.send_checkpoints",

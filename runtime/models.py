@@ -24,6 +24,7 @@ from runtime.maintenance.models import (
     RetentionRound,
     WatchRound,
 )
+from runtime.outward.models import Receiver
 from runtime.registry.models import (
     Agent,
     AuthorityLimitRow,
@@ -82,6 +83,7 @@ __all__ = [
     "PolicyKind",
     "PostMortem",
     "Proposal",
+    "Receiver",
     "ReplayFinding",
     "ReplayRun",
     "Reservation",

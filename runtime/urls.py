@@ -17,6 +17,7 @@ from runtime.flows.views import (
 from runtime.guards.views import review_groups, review_pages
 from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
 from runtime.maintenance.views import erase_page, replay_runs_page, retention_page
+from runtime.outward.views import receiver_pages
 from runtime.proposals.views import compare_page, record_report_page, replay_page
 from runtime.registry.views import (
     account_actions,
@@ -108,6 +109,12 @@ urlpatterns = [
     path("reviews/<uuid:review_id>/close/", review_pages.close, name="close-review"),
     path("reviews/guards/<name:guard_id>/on/", review_pages.switch_on, name="switch-guard-on"),
     path("reviews/guards/<name:guard_id>/off/", review_pages.switch_off, name="switch-guard-off"),
+    path("outward/", receiver_pages.index, name="receivers"),
+    path("outward/<uuid:receiver_id>/", receiver_pages.edit, name="receiver"),
+    path("outward/<uuid:receiver_id>/test/", receiver_pages.test, name="test-receiver"),
+    path("outward/<uuid:receiver_id>/pause/", receiver_pages.pause, name="pause-receiver"),
+    path("outward/<uuid:receiver_id>/resume/", receiver_pages.resume, name="resume-receiver"),
+    path("outward/<uuid:receiver_id>/move/", receiver_pages.move, name="move-receiver"),
     path("incidents/", incident_pages.index, name="incidents"),
     path("incidents/new/", incident_pages.new, name="new-incident"),
     path("incidents/rules/", rule_pages.index, name="incident-rules"),

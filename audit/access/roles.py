@@ -35,6 +35,7 @@ class Permission(StrEnum):
     END_RECOVERY = "END_RECOVERY"
     WORK_INCIDENTS = "WORK_INCIDENTS"
     MANAGE_INCIDENT_RULES = "MANAGE_INCIDENT_RULES"
+    MANAGE_OUTWARD = "MANAGE_OUTWARD"
     ERASE = "ERASE"
     MANAGE_HOLDS = "MANAGE_HOLDS"
     RUN_REPLAYS = "RUN_REPLAYS"
@@ -69,6 +70,7 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
         Permission.END_RECOVERY: _ADMINS,
         Permission.WORK_INCIDENTS: _AT_WORK,
         Permission.MANAGE_INCIDENT_RULES: _ADMINS,
+        Permission.MANAGE_OUTWARD: _ADMINS,
         Permission.ERASE: _ADMINS,
         # Apart from ERASE: who keeps words for a dispute need not be able to destroy any.
         Permission.MANAGE_HOLDS: _ADMINS,
@@ -100,6 +102,8 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.END_RECOVERY: "End the recovery of a restored backup.",
         Permission.WORK_INCIDENTS: "Open incidents, change, link and close them, and write post-mortems.",
         Permission.MANAGE_INCIDENT_RULES: "Draft, activate and switch off rules that open incidents.",
+        Permission.MANAGE_OUTWARD: "Add, change, test, pause and resume receivers of events, and move "
+        "their positions.",
         Permission.ERASE: "Erase the words of a flow that has ended.",
         Permission.MANAGE_HOLDS: "Place legal holds on flows and subjects, and release them.",
         Permission.RUN_REPLAYS: "Start and cancel runs that replay all flows of a period.",

@@ -105,6 +105,14 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
+from audit.events.receivers import (
+    ReceiverAdded,
+    ReceiverChanged,
+    ReceiverMoved,
+    ReceiverPaused,
+    ReceiverResumed,
+    ReceiverTested,
+)
 from audit.events.records import (
     RecordEmitted,
     RecordFeedbackGiven,
@@ -278,6 +286,12 @@ __all__ = [
     "PostMortemSigned",
     "ProposalSubmitted",
     "ReasonEntry",
+    "ReceiverAdded",
+    "ReceiverChanged",
+    "ReceiverMoved",
+    "ReceiverPaused",
+    "ReceiverResumed",
+    "ReceiverTested",
     "RecordEmitted",
     "RecordFeedbackGiven",
     "RecordScored",

@@ -158,6 +158,12 @@ class Kind(StrEnum):
     HOLD_RELEASED = "hold:released"
     REPLAY_RUN_STARTED = "replay:run_started"
     REPLAY_RUN_ENDED = "replay:run_ended"
+    RECEIVER_ADDED = "receiver:added"
+    RECEIVER_CHANGED = "receiver:changed"
+    RECEIVER_PAUSED = "receiver:paused"
+    RECEIVER_RESUMED = "receiver:resumed"
+    RECEIVER_MOVED = "receiver:moved"
+    RECEIVER_TESTED = "receiver:tested"
 
 
 def _id_text(value: Any) -> Any:

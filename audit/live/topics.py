@@ -85,6 +85,12 @@ _OF_WORK: Final = frozenset(
         Kind.GUARD_FAILED,
         Kind.REVIEW_FLAGGED,
         Kind.REVIEW_CLOSED,
+        Kind.RECEIVER_ADDED,
+        Kind.RECEIVER_CHANGED,
+        Kind.RECEIVER_PAUSED,
+        Kind.RECEIVER_RESUMED,
+        Kind.RECEIVER_MOVED,
+        Kind.RECEIVER_TESTED,
     }
 )
 _OF_REVIEWS: Final = frozenset(

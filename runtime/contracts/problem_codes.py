@@ -461,7 +461,10 @@ class ProblemCode(StrEnum):
         "GROUP_OWNS_AGENTS", 409, "Group owns agents", "It owns, or will own, agents: no one can be removed."
     )
     NAME_TAKEN = _admin(
-        "NAME_TAKEN", 409, "Name is taken", "A user, role, group or notification route has this name."
+        "NAME_TAKEN",
+        409,
+        "Name is taken",
+        "A user, role, group, notification route or receiver has this name.",
     )
     TOO_MANY_ROUTES = _admin(
         "TOO_MANY_ROUTES", 409, "Too many routes", "There is the maximum number of notification routes."
@@ -556,6 +559,21 @@ class ProblemCode(StrEnum):
         409,
         "Incident rule not in state",
         "Only a drafted rule, or one that is off, is activated; only one that is not off is switched off.",
+    )
+    RECEIVER_STATE = _admin(
+        "RECEIVER_STATE",
+        409,
+        "Receiver not in state",
+        "Only an active receiver is paused, only a paused one resumed.",
+    )
+    RECEIVER_MOVED = _admin(
+        "RECEIVER_MOVED",
+        409,
+        "Position has changed",
+        "The receiver's position has changed since it was shown.",
+    )
+    TOO_MANY_RECEIVERS = _admin(
+        "TOO_MANY_RECEIVERS", 409, "Too many receivers", "There is the maximum number of receivers of events."
     )
     REVIEW_CLOSED = _admin("REVIEW_CLOSED", 409, "Review is closed", "The review is already closed.")
     USER_EXISTS = _admin("USER_EXISTS", 409, "User already exists", "A user has this name.")

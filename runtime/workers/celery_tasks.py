@@ -21,6 +21,7 @@ from django.db import connection
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
 from runtime.maintenance.services import replay_runs, retention, scoring, sealing, witnessing
+from runtime.outward.services import sending
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
@@ -108,6 +109,15 @@ def send_notices() -> None:
     """Send the notices that are due; beat sends this every second, and any number may run at once."""
     try:
         ports.send_notices(is_stopping=lambda: False)
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.send_events", ignore_result=True)
+def send_events() -> None:
+    """Send events to receivers outside; beat sends this every second, and any number may run at once."""
+    try:
+        sending.send_due()
     finally:
         connection.close()
 

@@ -24,11 +24,13 @@ from runtime.epochs.services import boots, epochs
 from runtime.execution.services import attempting
 from runtime.flows.queries import due_intents
 from runtime.maintenance.services import replay_runs, retention, scoring, sealing, witnessing
+from runtime.outward.services import sending
 from runtime.workers import guard_threads, sweep_rounds
 
 ATTEMPT_THREADS = 4
 # Two, so that one slow receiver does not keep the others waiting.
 NOTICE_THREADS = 2
+EVENT_THREADS = 2
 # One slow target must not block the rest.
 PER_TARGET = 2
 POLL_S = 1.0
@@ -38,6 +40,7 @@ SCORE_S = 1.0
 RETENTION_S = 60.0
 REPLAY_S = 1.0
 NOTICE_S = 1.0
+EVENTS_S = 1.0
 WITNESS_S = 1.0
 MARK_S = 2.0
 _LOOK_AHEAD = 50
@@ -83,6 +86,8 @@ class Drain:
             self._begin(f"guards-{number}", lambda: guard_threads.serve(self._stopping))
         for number in range(NOTICE_THREADS):
             self._begin(f"notices-{number}", self._send_notices)
+        for number in range(EVENT_THREADS):
+            self._begin(f"events-{number}", self._send_events)
 
     def stop(self, *, timeout_s: float) -> bool:
         """Take no more work and wait for the calls under way; True when all of them have been recorded.
@@ -219,6 +224,10 @@ class Drain:
     def _send_notices(self) -> None:
         send = partial(ports.send_notices, is_stopping=self._stopping.is_set)
         self._repeat("the sender of notices", send, every_s=NOTICE_S)
+
+    def _send_events(self) -> None:
+        send = partial(sending.send_due, is_stopping=self._stopping.is_set)
+        self._repeat("the sender of events", send, every_s=EVENTS_S)
 
     def _repeat(self, name: str, work: Callable[[], object], *, every_s: float) -> None:
         """Work again and again until stopped, unless a later server has taken the database."""

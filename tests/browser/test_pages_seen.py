@@ -116,6 +116,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/people/",
         "/retention/",
         "/notifications/",
+        "/outward/",
         "/noise/",
         "/people/1/",
         "/account/",

@@ -23,6 +23,7 @@ from runtime.contracts.states import AgentStatus, Impact
 from runtime.flows.services import record_feedback
 from runtime.kernel.authority_limits import AuthorityLimit
 from runtime.maintenance.services import sealing
+from runtime.outward.services import receivers
 from runtime.registry.models import Agent
 from runtime.registry.queries import owners
 from runtime.registry.services import agents, authority, credentials, ownership, registration, users
@@ -30,6 +31,7 @@ from runtime.state.models import MemoryItem
 from runtime.state.services import memory
 from runtime.stops.services import stops
 from tests.support import (
+    event_receivers,
     factories,
     fake_target,
     gate_cases,
@@ -97,6 +99,7 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     _feedback(trading_desk.flow_of(done).dfid, olivia)
     _registry(desk)
     _routes()
+    _receivers()
     mara = _person("mara", Role.SENIOR)
     hold_story.release(hold_story.place(overridden.flow_id))
     hold_story.place(overridden.flow_id, name="case-2")
@@ -154,6 +157,19 @@ def _routes() -> None:
     kept = notice_receivers.add("https://hooks.example.com/kept", name="kept", audience="desk", quiet=quiet)
     for enabled in (False, True):
         _good(routes.switch(tenant="default", route_id=kept.route.pk, enabled=enabled, actor="user:1"))
+
+
+def _receivers() -> None:
+    """One receiver that was changed, moved, paused and resumed, and one that is paused."""
+    named: dict[str, Any] = {"tenant": "default", "actor": "user:1"}
+    for name in ("hook", "paused"):
+        row = event_receivers.add("https://hooks.example.com/events", name=name)
+        of = {**named, "receiver_id": row.pk}
+        _good(receivers.change(wanted=event_receivers.wanted("https://hooks.example.com/2"), **of))
+        _good(receivers.move(from_leaf=row.next_leaf, to_leaf=0, reason="again", **of))
+        _good(receivers.pause(reason="maintenance", **of))
+        if name == "hook":
+            _good(receivers.resume(reason="done", **of))
 
 
 def _registry(desk: factories.Desk) -> None:

@@ -24,11 +24,20 @@ from runtime.incidents.services import incidents
 from runtime.incidents.services.incidents import Wanted
 from runtime.maintenance.models import LegalHold, ReplayRun
 from runtime.maintenance.services import replay_runs
+from runtime.outward.models import Receiver
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Stop
 from runtime.registry.services import credentials, kinds, manifests
 from runtime.state.models import Fact
 from tests.escalations.test_replacing import called
-from tests.support import factories, gate_cases, guard_rounds, hold_story, incident_story, notice_receivers
+from tests.support import (
+    event_receivers,
+    factories,
+    gate_cases,
+    guard_rounds,
+    hold_story,
+    incident_story,
+    notice_receivers,
+)
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
 REFUSED = frozenset({401, 403, 404, 405, 410})
@@ -102,6 +111,7 @@ def standing(db: None) -> dict[str, str]:
         "token": "1-zzzzzz-0123456789abcdef0123456789abcdef",
         "key_id": desk.session.key.key_id,
         "change": str(change.pk),
+        "receiver_id": str(event_receivers.add("https://hooks.example.com/events").pk),
         "route_id": str(notice_receivers.add("https://hooks.example.com/dir").route.pk),
         "group": str(Group.objects.get_or_create(name="desk")[0].pk),
         "user": str(factories.user("member", groups=("desk",)).pk),
@@ -149,6 +159,7 @@ def snapshot() -> dict[str, object]:
         "replay_runs": list(ReplayRun.objects.values_list("pk", "state")),
         "feedback": RecordFeedback.objects.count(),
         "guards": list(Guard.objects.values_list("pk", "enabled")),
+        "receivers": list(Receiver.objects.values_list("pk", "state", "place", "next_leaf")),
         "routes": list(NotificationRoute.objects.values_list("pk", "enabled", "deleted_at")),
     }
 
@@ -173,6 +184,8 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
         "handover_note": "as an intruder",
         "id": standing["review_id"],
         "seen": "ACTIVE",
+        "to_leaf": "0",
+        "from_leaf": "0",
         "status": "SUSPENDED",
         "agent_id": "intruder",
         "url": "https://intruder.example/hook",

@@ -35,6 +35,7 @@ PAGES = [
     "/reviews/",
     "/incidents/",
     "/incidents/rules/",
+    "/outward/",
     "/kinds/",
     "/kinds/ADJUST_POSITION/",
     "/budgets/reservations/",

@@ -21,6 +21,7 @@ from dir_console.conformance.items import Check, Group
 from runtime.contracts import problem_codes, reasons
 from runtime.kernel import incident_moves, lifecycle, manifest_lint, version_diff
 from runtime.kernel.gate import pipeline
+from runtime.outward.services import ocsf_classes
 from runtime.registry.services import agents
 
 ROOT = Path(settings.BASE_DIR)
@@ -295,6 +296,29 @@ def contract_schema(contract: fields.Contract) -> str:
     return json.dumps(fields.schema_of(contract), indent=2) + "\n"
 
 
+def ocsf_kinds() -> str:
+    """One row for each kind, in the order of the enum."""
+
+    def row(kind: events.Kind) -> tuple[str, ...]:
+        mapped = ocsf_classes.of_kind(kind)
+        activity = ocsf_classes.activity_name(mapped, kind)
+        return (
+            f"`{kind}`",
+            f"{mapped.of.title} ({mapped.of.value})",
+            f"{activity} ({mapped.activity})",
+            mapped.severity.name.capitalize(),
+            mapped.status.name.capitalize(),
+        )
+
+    return page(
+        "Kinds of entries in OCSF",
+        f"What each kind of ledger entry is for a SIEM, in the schema {ocsf_classes.VERSION}. An incident "
+        "has the severity of its entry, and `incident:moved` to `CLOSED` is Close (3). An unknown status is "
+        "in the payload, which is whole in `unmapped`. See [sending events out](outward.md#ocsf).",
+        table(("Kind", "Class", "Activity", "Severity", "Status"), map(row, events.Kind)),
+    )
+
+
 def erased_columns() -> str:
     """One row for each column: those that an erasure empties, and those that stay."""
     words = [
@@ -324,6 +348,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "conformance.md": conformance_items,
     "erased-columns.md": erased_columns,
     "events.md": event_kinds,
+    "ocsf.md": ocsf_kinds,
     "permissions.md": permissions,
     "problems.md": problem_list,
     "reasons.md": reason_codes,

@@ -56,3 +56,13 @@ def _webhook(secret_env: str) -> Webhook:
     except Exception as error:
         # The library has several exceptions for a secret that it cannot use; their texts may show it.
         raise SecretError(f"the variable {secret_env} holds no base64 secret") from error
+
+
+def bearer(secret_env: str) -> dict[str, str]:
+    """The header with the token in a variable. Raises `SecretError`."""
+    token = os.environ.get(secret_env, "")
+    if not token:
+        raise SecretError(f"the variable {secret_env} is not set")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise SecretError(f"the variable {secret_env} holds no token")
+    return {"Authorization": f"Bearer {token}"}

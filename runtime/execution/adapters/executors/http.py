@@ -7,7 +7,6 @@ not used, and at most MAX_ANSWER_BYTES of an answer are read.
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from urllib.parse import unquote
 
 import httpx2
@@ -15,7 +14,7 @@ from django.conf import settings
 
 from runtime.contracts.problem import ProblemError
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
-from runtime.execution.adapters import egress, signing, transport
+from runtime.execution.adapters import egress, retry_after, signing, transport
 from runtime.execution.adapters.executors.call import RawAnswer, TargetCall
 from runtime.kernel import answers, ijson
 
@@ -130,7 +129,10 @@ def _headers(call: TargetCall) -> dict[str, str] | Failure:
 def _failure(answer: httpx2.Response, *, refuses: frozenset[int]) -> Failure:
     """What an answer outside 2xx means; the class is `kernel.answers`', the category is for people."""
     status_code = answer.status_code
-    words, wait_s = f"the target answered {status_code}", _seconds(answer.headers.get("retry-after", ""))
+    words, wait_s = (
+        f"the target answered {status_code}",
+        retry_after.seconds(answer.headers.get("retry-after", "")),
+    )
     match answers.class_of(status_code, refuses=refuses):
         case FailureClass.TRANSIENT:
             return _transient(C.TARGET_BUSY, words, status_code, wait_s)
@@ -156,19 +158,6 @@ def _lost(error: httpx2.TransportError, *, sent: bool) -> Failure:
     if isinstance(error, httpx2.TimeoutException):
         return _unknown(C.TIMED_OUT, "no complete answer arrived in time; it may have taken effect")
     return _unknown(C.CONNECTION_LOST, "the connection closed before the answer; it may have taken effect")
-
-
-def _seconds(retry_after: str) -> float | None:
-    """Seconds of a Retry-After header, in either of its forms; None where it is unusable."""
-    if retry_after.isascii() and retry_after.isdigit():
-        return float(retry_after[:9])
-    try:
-        moment = parsedate_to_datetime(retry_after)
-    except (ValueError, OverflowError):  # a year or an offset of twenty digits is the latter
-        return None
-    if moment.tzinfo is None:
-        return None
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
 def _transient(

@@ -1,42 +1,59 @@
 """A notice as a POST, signed in the form of Standard Webhooks, over the guarded transport of all calls."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import httpx2
 from django.conf import settings
 
-from runtime.execution.adapters import egress, signing, transport
+from runtime.execution.adapters import egress, retry_after, signing, transport
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """What came of a POST. `why` is None where the receiver answered with a status in 2xx.
+
+    Else it says why not, in a few words that hold neither the URL nor anything that the receiver sent.
+    `status` is None where no answer came; `wait_s` is what a Retry-After header asked for, in seconds.
+    """
+
+    why: str | None
+    status: int | None = None
+    wait_s: float | None = None
 
 
 def post(*, url: str, secret: str, message_id: str, body: bytes, timeout_s: float) -> str | None:
-    """POST `body`; None where the receiver answered with a status in 2xx, else why not, in a few words.
+    """POST `body` as JSON, signed with `secret`; None where it was taken, else why not."""
+    signed = signing.headers_with(secret=secret, message_id=message_id, at=datetime.now(UTC), body=body)
+    return send(url=url, headers=signed, body=body, timeout_s=timeout_s).why
 
-    The words hold neither the URL nor anything that the receiver sent. Redirects are not followed, and the
-    body of the answer is not read.
+
+def send(*, url: str, headers: Mapping[str, str], body: bytes, timeout_s: float) -> Answered:
+    """POST `body`, as JSON where `headers` say nothing else.
+
+    Redirects are not followed, and the body of the answer is not read.
     """
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "dir-console",
-        **signing.headers_with(secret=secret, message_id=message_id, at=datetime.now(UTC), body=body),
-    }
+    sent = {"Content-Type": "application/json", "User-Agent": "dir-console", **headers}
     trip = transport.Trip(timeout_s=timeout_s)
     try:
         with (
             transport.client(egress=egress.rule(settings.DIR_EGRESS_ALLOW), trip=trip) as client,
-            client.stream("POST", url, content=body, headers=headers) as answer,
+            client.stream("POST", url, content=body, headers=sent) as answer,
         ):
-            status_code = answer.status_code
+            status, wait_s = answer.status_code, retry_after.seconds(answer.headers.get("retry-after", ""))
     except egress.EgressRefusedError:
-        return egress.REFUSED
+        return Answered(why=egress.REFUSED)
     except egress.UnresolvedError:
-        return "the host name does not resolve"
+        return Answered(why="the host name does not resolve")
     except httpx2.TimeoutException:
-        return "no answer arrived in time"
+        return Answered(why="no answer arrived in time")
     except (httpx2.TransportError, httpx2.InvalidURL):
-        return "no connection, or it closed before the answer" if trip.sent else "no connection could be made"
-    if httpx2.codes.is_success(status_code):
-        return None
-    return f"the receiver answered {status_code}"
+        lost = "no connection, or it closed before the answer"
+        return Answered(why=lost if trip.sent else "no connection could be made")
+    if httpx2.codes.is_success(status):
+        return Answered(why=None, status=status)
+    return Answered(why=f"the receiver answered {status}", status=status, wait_s=wait_s)
 
 
 def trouble(url: str) -> str | None:
@@ -60,3 +77,10 @@ def trouble(url: str) -> str | None:
         except egress.UnresolvedError:
             return "The host of this URL is not a valid address."
     return None
+
+
+def is_private_enough(url: str) -> bool:
+    """Whether it is sent by TLS, or to a host that DIR_EGRESS_ALLOW names."""
+    parsed = httpx2.URL(url)
+    name, port = parsed.host.lower(), parsed.port or 80
+    return parsed.scheme == "https" or bool({name, f"{name}:{port}"} & set(settings.DIR_EGRESS_ALLOW))

@@ -16,7 +16,7 @@ from audit.packs import verify
 from audit.verification import findings
 from escalations.models import Decision, Escalation, Evidence
 from runtime.contexts.models import Snapshot
-from runtime.contracts.incident import IncidentState, LinkKind
+from runtime.contracts.incident import IncidentState, LinkKind, Severity
 from runtime.contracts.problem import Problem
 from runtime.core import clock
 from runtime.core.models import Answer
@@ -247,7 +247,7 @@ def test_with_one_that_must_be_kept_none_of_a_subject_is_erased(story: Story) ->
 def test_a_flow_that_is_looked_into_is_kept_until_its_incident_is_closed(story: Story) -> None:
     author = story.approver
     links = [Wanted(LinkKind.FLOW, str(story.dfid))]
-    incident = incident_story.open_by(author, links=links)
+    incident = incident_story.open_by(author, links=links, severity=Severity.SEV4)
     for to in (None, IncidentState.MITIGATED, IncidentState.RESOLVED):
         if to is not None:
             assert not isinstance(incident_story.move(incident, to, author), Problem)

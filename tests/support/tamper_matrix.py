@@ -113,7 +113,7 @@ def _place(history: History, found: ChainBreak) -> str:
         stream = stream.replace(str(getattr(history, flow)), f"flow {flow}")
     stream = re.sub(r"^[0-9a-f]{8}-[0-9a-f-]{27}$", "another flow", stream)
     stream = re.sub(r"^payload [0-9a-f]{64}$", "a payload", stream)
-    stream = re.sub(r"^incident:[0-9a-f-]{36}$", "an incident", stream)
+    stream = re.sub(r"^(incident|hold):[0-9a-f-]{36}$", r"\1", stream)
     if (user := re.fullmatch(r"user:(\d+)", stream)) and int(user[1]) < 900:
         stream = f"user {User.objects.get(pk=user[1]).username}"
     if found.seq:

@@ -27,7 +27,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Targets", "targets", "bolt"),
             ("People", "people", "user"),
             ("Notifications", "notifications", "send"),
-            ("Sending events out", "receivers", "flow"),
+            ("Sending events out", "receivers", "refer"),
         ),
     ),
     (

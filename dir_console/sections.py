@@ -29,7 +29,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Retention", "retention", "lock"),
             ("People", "people", "user"),
             ("Notifications", "notifications", "send"),
-            ("Sending events out", "receivers", "flow"),
+            ("Sending events out", "receivers", "refer"),
         ),
     ),
     (

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from audit.models import Leaf, LedgerEntry, Tree
 from runtime.contracts.problem import Problem
 from runtime.contracts.receiver import EventFormat, ReceiverKind, SealedEntry
 from runtime.core import clock, transactions
-from runtime.execution.adapters import event_files
+from runtime.execution.adapters import event_files, transport
 from runtime.outward.queries import sealed
 from runtime.outward.services import csv_rows, ocsf, ocsf_classes, receivers, sending
 from runtime.outward.services.ocsf_classes import OcsfClass
@@ -213,6 +214,26 @@ def test_syslog_gets_counted_messages_in_order(form: EventFormat) -> None:
         assert head[1] == "109"
         assert code in message
     assert again(row).error == ""
+
+
+def test_syslog_over_tls_goes_only_to_who_has_a_known_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = syslog_listener.certificate(tmp_path)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(path)
+    with syslog_listener.listening(server) as listener:
+        place = listener.url.replace("tcp://", "tls://")
+        row = event_receivers.add(place, **siem(ReceiverKind.SIEM_SYSLOG))
+        seal("ONE")
+        assert sending.send_due() == 0
+        assert again(row).error == "no TLS connection could be made, or it broke"
+        trusting = ssl.create_default_context(cafile=path)
+        monkeypatch.setattr(transport, "tls", lambda: trusting)
+        make_due()
+        assert sending.send_due() == 1
+        (message,) = listener.messages
+    assert "request:refused" in message
 
 
 def test_a_syslog_receiver_that_breaks_off_or_is_away_has_taken_nothing() -> None:

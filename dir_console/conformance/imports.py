@@ -77,6 +77,10 @@ ALLOWED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
         frozenset({"socket"}),
         "listens on the loopback address for this check, in a child process",
     ),
+    "audit.verification.shared_walk": (
+        frozenset({"multiprocessing"}),
+        "verifies the ledger in processes of its own, which are forked and only read",
+    ),
     "dir_console.conformance.trial_run": (frozenset({"subprocess"}), "starts that child process"),
     "dir_console.connections": (frozenset({"uvicorn"}), "is the server that others connect to"),
     "dir_console.demo_control": (

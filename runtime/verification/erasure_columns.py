@@ -92,6 +92,15 @@ TABLE: Final = ColumnTable(
             model="runtime.PolicyKind", columns={"title": _RULES, "body": _RULES, "reason": _REASON}
         ),
         OtherColumns(model="runtime.Key", columns={"fact_prefix": _NAME}),
+        OtherColumns(
+            model="runtime.Receiver",
+            columns={
+                "patterns": _RULES,
+                "place": _NAME,
+                "paused_why": _REASON,
+                "error": "why sending failed",
+            },
+        ),
         OtherColumns(model="runtime.IncidentRuleRow", columns={"body": _RULES}),
         OtherColumns(
             model="runtime.LegalHold",

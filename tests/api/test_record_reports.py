@@ -86,7 +86,7 @@ def test_says_which_amounts_cannot_be_read(world: Recorded, auditor: api_client.
     Proposal.objects.filter(flow=world.flows["another agent's"]).update(body=b"")
     answer = answered(auditor, f"{HIGH_VALUE}0")
     found = {world.names()[item["record_id"]]: item["why"] for item in answer["without_amount"]}
-    assert found == {"accepted 1": sources.DIFFERENT, "another agent's 1": sources.DIFFERENT}
+    assert found == {"accepted 1": sources.DIFFERENT, "another agent's 1": sources.EMPTIED}
 
 
 def test_repeats_no_amount_of_erased_words(world: Recorded, auditor: api_client.Caller) -> None:

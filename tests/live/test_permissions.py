@@ -87,8 +87,9 @@ def test_somebody_has_each_permission_and_a_view_asks_for_it() -> None:
     assert not [permission for permission in Permission if f"Permission.{permission}" not in asked_for]
 
 
-def test_an_auditor_reads_and_does_nothing_else() -> None:
-    assert not [permission for permission in Permission if roles.allows([Role.AUDITOR], permission)]
+def test_an_auditor_reads_and_starts_replays_which_change_nothing() -> None:
+    allowed = [permission for permission in Permission if roles.allows([Role.AUDITOR], permission)]
+    assert allowed == [Permission.RUN_REPLAYS]
 
 
 def test_a_view_says_whom_it_admits_and_keeps_its_name() -> None:

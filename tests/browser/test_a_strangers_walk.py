@@ -79,7 +79,7 @@ def test_a_pack_out_of_the_browser_is_judged_by_whoever_gets_it(
     page.wait_for_url(f"{console.url}/")
     page.goto(f"{console.url}/flows/{dfid}/")
     with page.expect_download() as waiting:
-        page.get_by_role("link", name="Download evidence pack").click()
+        page.get_by_role("link", name="Download it at once").click()
     taken = tmp_path / "taken.zip"
     waiting.value.save_as(taken)
     archive = taken.read_bytes()

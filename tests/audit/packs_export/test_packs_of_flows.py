@@ -28,7 +28,7 @@ from tests.support.finished_history import History
 
 pytestmark = pytest.mark.django_db
 FLOWS = ("accepted", "overridden", "modified", "aborted", "undone", "asked", "stated", "begun")
-MOST_QUERIES = 30
+MOST_QUERIES = 32
 
 
 @dataclass(frozen=True, kw_only=True)

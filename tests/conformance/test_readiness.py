@@ -181,7 +181,7 @@ def test_each_filter_that_is_listed_has_its_index(damaged: History, monkeypatch:
 @pytest.mark.parametrize(
     ("indexes", "filters"),
     [
-        # Both begin with the decision key.
+        # Both begin with the decision key; SQLite takes the second for no search that is in order.
         ("record_by_decision record_counts", ["decision key"]),
         ("record_by_mode", ["approval mode"]),
         ("record_by_trace", ["trace"]),
@@ -192,7 +192,7 @@ def test_an_index_that_is_gone_is_named_by_its_filters(
     damaged: History, indexes: str, filters: list[str]
 ) -> None:
     with connection.cursor() as cursor:
-        for index in indexes.split():
+        for index in indexes.split()[: None if connection.vendor == "postgresql" else 1]:
             cursor.execute(f"DROP INDEX {index}")
     found = ask("readiness-3")
     assert found.answer is Answer.NO

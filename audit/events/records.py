@@ -79,7 +79,7 @@ class ScoreEntry(BaseModel):
 
 
 class RecordScored(Event):
-    """The scorecard of the flow's newest terminal record, which is the entry before this one.
+    """The scorecard of the flow's newest record, a terminal one that nothing has changed since.
 
     `record_hash` is the hash of the record that was scored. A suite that is not known here scores nothing.
     """

@@ -2077,7 +2077,7 @@ def check_scores(pack: Pack) -> Iterator[Finding]:
             continue
         said, before = entry.payload, _record_before(pack, entry)
         if before is None or before.payload["terminal"] is not True:
-            yield entry.wrong("SCORE_PLACE", "the last record before it is none of an end")
+            yield entry.wrong("SCORE_PLACE", "it is not of a terminal record that nothing has changed since")
             continue
         for name in ("record_id", "record_hash"):
             if said[name] != before.payload[name]:
@@ -2090,10 +2090,10 @@ def check_scores(pack: Pack) -> Iterator[Finding]:
 
 
 def _record_before(pack: Pack, entry: Entry) -> Entry | None:
-    """The entry of the last record before this one: feedback may have been given in between."""
-    return max(
-        (each for each in pack.emitted if each.seq < entry.seq), key=lambda each: each.seq, default=None
-    )
+    """The entry of the newest record before this one; None where what that says has changed since."""
+    earlier = (each for each in reversed(pack.flow) if each.seq < entry.seq)
+    newest = next((each for each in earlier if each.kind == RECORD_EMITTED or each.kind in _TAKEN), None)
+    return newest if newest is not None and newest.kind == RECORD_EMITTED else None
 
 
 def _why_not_scored_again(pack: Pack, entry: Entry) -> str:

@@ -169,7 +169,8 @@ def _compare_flow(found: Found, dfid: UUID, entries: Entries, stored: _Stored) -
     for entry in entries:
         if entry.kind == Kind.RECORD_SCORED:
             is_scored = True
-            _compare_score(found, entry, emitted, folded if can_fold else None, stored)
+            is_late = any(fold.changes(each.kind) for each in since)
+            _compare_score(found, entry, None if is_late else emitted, folded if can_fold else None, stored)
         if entry.kind != Kind.RECORD_EMITTED:
             since.append(Said(entry.seq, entry.kind, chain.time_text(entry.at), entry.actor, entry.payload))
             continue
@@ -201,10 +202,13 @@ def _compare_flow(found: Found, dfid: UUID, entries: Entries, stored: _Stored) -
 def _compare_score(
     found: Found, entry: Entry, emitted: Entry | None, folded: dict[str, Any] | None, stored: _Stored
 ) -> None:
-    """A scorecard is about the record that is the entry before it, and comes out again."""
+    """A scorecard is about the record that was emitted last, and comes out again.
+
+    `emitted` is its entry, or None where something has changed since what that record says.
+    """
     said = entry.payload
-    before = (None, None) if emitted is None else (emitted.seq, emitted.payload["record_hash"])
-    if before != (entry.seq - 1, said["record_hash"]) or not emitted or not emitted.payload["terminal"]:
+    last = {} if emitted is None else emitted.payload
+    if last.get("record_hash") != said["record_hash"] or not last.get("terminal"):
         detail = f"the scorecard of {said['record_id']} is not of the terminal record before it"
         found.breaks.append(entry.wrong(BreakKind.ROW_MISMATCH, detail))
         return

@@ -1,8 +1,9 @@
 """Scorecards of flows that have ended: written once, with a record that takes the place of the one before."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -17,15 +18,25 @@ from audit.records.queries import Record, RecordFilter, Superseded
 from audit.verification import findings
 from escalations.contracts import Action
 from escalations.models import Escalation
+from escalations.services import notes
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Effect, FlowState
 from runtime.core import transactions
 from runtime.epochs.services import epochs
 from runtime.flows.models import Flow
-from runtime.maintenance.services import scoring
+from runtime.flows.services import record_feedback
+from runtime.maintenance.services import erasure, scoring, sealing
 from runtime.workers.embedded import Drain
 from tests.escalations.test_left_in_doubt import state
-from tests.support import booking_targets, factories, gate_cases, ledger_tampering, racing, trading_desk
+from tests.support import (
+    booking_targets,
+    exported_packs,
+    factories,
+    gate_cases,
+    ledger_tampering,
+    racing,
+    trading_desk,
+)
 from tests.support.booking_targets import Bank
 from tests.support.live_people import person
 from tests.support.wait_until import until
@@ -97,6 +108,47 @@ def test_a_scored_record_is_not_scored_again(desk: factories.Desk) -> None:
     dfid = aborted(desk)
     assert [scoring.score_due() for _ in range(3)] == [1, 0, 0]
     assert kinds(dfid).count("record:scored") == 1
+
+
+def assess(dfid: UUID) -> None:
+    """Somebody says what they think of the end."""
+    found = queries.list_of_flow(tenant="default", dfid=dfid)
+    assert found is not None
+    given = record_feedback.give(
+        tenant="default",
+        record=found.records[-1],
+        author=olivia(),
+        form_id=uuid4(),
+        assessment="RIGHT",
+    )
+    assert not isinstance(given, Problem), given
+
+
+def annotate(dfid: UUID) -> None:
+    """Somebody writes a note on the flow."""
+    written = notes.write_on_flow(tenant="default", author=olivia(), dfid=dfid, text="Seen.")
+    assert not isinstance(written, Problem), written
+
+
+def erase(dfid: UUID) -> None:
+    """Its words are erased."""
+    done = erasure.erase(tenant="default", dfids=[dfid], reason="asked for", actor="user:1")
+    assert isinstance(done, erasure.Erased)
+    assert done.flows
+
+
+@pytest.mark.parametrize("meanwhile", [assess, annotate, erase], ids=lambda act: act.__name__)
+def test_what_comes_between_the_end_and_its_score_is_no_finding(
+    desk: factories.Desk, meanwhile: Callable[[UUID], None], tmp_path: Path
+) -> None:
+    dfid = aborted(desk)
+    meanwhile(dfid)
+    assert scoring.score_due() == 1
+    assert wrong() == []
+    sealing.seal_now(with_heads=True)
+    code, answer = exported_packs.verified(exported_packs.make(dfid), tmp_path)
+    assert answer["findings"] == []
+    assert code == 0
 
 
 def test_what_has_not_ended_is_not_scored(desk: factories.Desk) -> None:

@@ -5,7 +5,7 @@ activates it; what became of it is the state of that version.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -91,20 +91,28 @@ def list_proposed(*, tenant: str) -> list[StrategyRule]:
     ]
 
 
-@transactions.retried
 def propose(*, tenant: str, digest: str, actor: str) -> StrategyRuleProposed | Problem:
     """Draft what the precedent that was shown proposes; 409 where it is no longer the one that was shown.
 
     A form sent twice, or by two people, drafts once: the earlier entry is returned while its draft waits.
     """
+    # A thousand cases are read here, during which no one else could write.
     offer = get_offer(tenant=tenant, digest=digest)
     if offer is None:
         return Problem(code=ProblemCode.PRECEDENT_MOVED, detail=_MOVED)
+    return _propose(tenant=tenant, offer=offer, actor=actor)
+
+
+@transactions.retried
+def _propose(*, tenant: str, offer: Offer, actor: str) -> StrategyRuleProposed | Problem:
     locked = _lock(tenant, offer.change)
     if locked is not None:
         return locked
-    for earlier in _open_drafts(tenant, digest):
+    earlier = _open_draft(tenant, offer.precedent.digest)
+    if earlier is not None:
         return earlier
+    if change_of(tenant, offer.precedent) != offer.change:
+        return Problem(code=ProblemCode.PRECEDENT_MOVED, detail=_MOVED)
     drafted = _draft(tenant, offer, actor)
     if isinstance(drafted, Problem):
         return drafted
@@ -122,7 +130,7 @@ def propose(*, tenant: str, digest: str, actor: str) -> StrategyRuleProposed | P
         cases=len(found.cases),
         people=found.people,
         record_ids=found.record_ids[-MOST_RECORDS:],
-        digest=digest,
+        digest=found.digest,
     )
     stream = actors.agent(change.name) if change.place is Place.MANIFEST else actors.SYSTEM
     ledger.append_to(tenant=tenant, stream=stream, actor=actor, at=clock.now(), events=[event])
@@ -196,7 +204,7 @@ def _draft(tenant: str, offer: Offer, actor: str) -> str | Problem:
         active = granted_kinds.manifest_of(agent)
         if active is None:
             return Problem(code=ProblemCode.PRECEDENT_MOVED, detail=_MOVED)
-        following = _following(manifest_versions.list_names(agent=agent))
+        following = versions.following(manifest_versions.list_names(agent=agent))
         limits = {**active.limits, name: int(change.after)}
         text = document_writing.as_yaml(active.model_copy(update={"version": following, "limits": limits}))
         saved = manifests.draft(tenant=tenant, agent_id=change.name, text=text, actor=actor)
@@ -205,7 +213,7 @@ def _draft(tenant: str, offer: Offer, actor: str) -> str | Problem:
     if row is None:
         return Problem(code=ProblemCode.PRECEDENT_MOVED, detail=_MOVED)
     kind = kind_versions.contract_of(row)
-    following = _following(kind_versions.list_version_names(tenant=tenant, kind=change.name))
+    following = versions.following(kind_versions.list_version_names(tenant=tenant, kind=change.name))
     update: dict[str, Any] = {"version": following, **_changed(kind, change.field, name, rest, change.after)}
     text = document_writing.as_yaml(kind.model_copy(update=update))
     drafted = kinds.draft(tenant=tenant, text=text, actor=actor, kind=change.name)
@@ -224,15 +232,12 @@ def _changed(kind: KindDocument, field: str, name: str, rest: list[str], after: 
     }
 
 
-def _following(names: Iterable[str]) -> str:
-    return versions.next_minor(versions.highest(names) or "0.0.0")
-
-
-def _open_drafts(tenant: str, digest: str) -> Iterator[StrategyRuleProposed]:
+def _open_draft(tenant: str, digest: str) -> StrategyRuleProposed | None:
+    """What was drafted of the same precedent before, while that draft waits."""
     told = queries.list_payloads_of_kind(tenant=tenant, kind=Kind.STRATEGY_RULE_PROPOSED)
-    for _, said in told:
-        if said["digest"] == digest and _state_of(tenant, said) == KindState.DRAFT:
-            yield StrategyRuleProposed.model_validate(said)
+    same = (said for _, said in told if said["digest"] == digest)
+    waiting = next((said for said in same if _state_of(tenant, said) == KindState.DRAFT), None)
+    return None if waiting is None else StrategyRuleProposed.model_validate(waiting)
 
 
 def _state_of(tenant: str, said: Mapping[str, Any]) -> str:

@@ -12,7 +12,6 @@ from runtime.kernel import roles, silence, version_diff, versions
 from runtime.kernel.rules import kind_linter, language, list_bounds
 from runtime.kernel.version_diff import Change, DiffRule, MissingMeans, Tighter, VersionDifference
 
-FIRST_VERSION = "1.0.0"
 Place = tuple[str | int, ...]
 
 _BOUND = MissingMeans.OPEN  # without a cap nothing bounds the agent
@@ -79,12 +78,6 @@ def diff(
     old = _GRANTS_NOTHING if before is None else before
     found = version_diff.diff(old.model_dump(mode="json"), after.model_dump(mode="json"), RULES)
     return tuple(_right(item) if registry is None else _told(item, after, registry) for item in found)
-
-
-def next_version(earlier: Collection[str]) -> str:
-    """The next minor version after the highest: agents that ask for an older one of it are still served."""
-    highest = versions.highest(earlier)
-    return FIRST_VERSION if highest is None else versions.next_minor(highest)
 
 
 def lint(draft: ManifestDocument, registry: Registry) -> tuple[Remark, ...]:

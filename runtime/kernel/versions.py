@@ -1,8 +1,11 @@
 """Semantic versions: may something made for one version work under another? (DIR paper, 2.3)"""
 
 from collections.abc import Iterable
+from typing import Final
 
 import semver
+
+FIRST: Final = "1.0.0"
 
 
 def compatible(*, asked: str, active: str) -> bool:
@@ -33,6 +36,12 @@ def is_later(version: str, than: str | None) -> bool:
 def next_minor(version: str) -> str:
     """The next minor version: what asks for an earlier one of the same major version is still served."""
     return str(semver.Version.parse(version).bump_minor())
+
+
+def following(taken: Iterable[str]) -> str:
+    """The next minor version after the highest that is taken; the first one where none is."""
+    latest = highest(taken)
+    return FIRST if latest is None else next_minor(latest)
 
 
 def _parsed(text: str) -> semver.Version | None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.states import AgentRole
-from runtime.kernel import manifest_lint
+from runtime.kernel import manifest_lint, versions
 from runtime.kernel.version_diff import Change
 from tests.support import gate_cases
 
@@ -147,7 +147,7 @@ def test_a_first_manifest_loosens_what_it_grants() -> None:
 
 @given(st.lists(st.tuples(*[st.integers(0, 12)] * 3).map("{0[0]}.{0[1]}.{0[2]}".format)))
 def test_the_next_version_is_later_than_every_one_before(earlier: list[str]) -> None:
-    draft = gate_cases.manifest(version=manifest_lint.next_version(earlier))
+    draft = gate_cases.manifest(version=versions.following(earlier))
 
     assert not [remark for remark in remarks(draft, earlier_versions=earlier) if remark.place == ("version",)]
 

@@ -54,9 +54,7 @@ def new_version(request: HttpRequest, kind: str) -> HttpResponse:
     if base is None:
         raise Http404
     kind_pages.require(base)
-    latest = versions.highest(names)
-    following = base.version if latest is None else versions.next_minor(latest)
-    document = kind_versions.contract_of(base).model_copy(update={"version": following})
+    document = kind_versions.contract_of(base).model_copy(update={"version": versions.following(names)})
     is_json = request.GET.get("as") == "json"
     text = (
         labels.pretty(document.model_dump(mode="json", exclude_defaults=True))

@@ -17,7 +17,7 @@ from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.states import AgentStatus, ManifestState
 from runtime.core import mismatches
 from runtime.core.views import labels
-from runtime.kernel import manifest_lint
+from runtime.kernel import manifest_lint, versions
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import Agent, Manifest
@@ -151,7 +151,7 @@ def _next_text(agent: Agent, wanted: str) -> str:
             mode="json", exclude_none=True, exclude={"version"}
         )
     )
-    document = {"version": manifest_lint.next_version(manifest_versions.list_names(agent=agent)), **body}
+    document = {"version": versions.following(manifest_versions.list_names(agent=agent)), **body}
     return document_writing.value_as_json(document)
 
 

@@ -1,18 +1,17 @@
 """Notification routes against their entries, for `verify_ledger`: a redirected notice is noticed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 
-from audit import actors
 from audit.events import Kind
-from audit.verification import row_checks
-from audit.verification.row_checks import Entry, Found, NotProved
+from audit.verification.row_checks import Entry, Found, NotProved, RowsWithHistory
 from escalations.models import NotificationRoute
 from escalations.services.notices import sealing
 
 
-class RouteRowCheck(row_checks.LastingRows):
+class RouteRowCheck(RowsWithHistory):
     """Every route, its address among it; the notices are not in the ledger."""
 
+    what, id_field = "notification route", "route_id"
     kinds = frozenset(
         {
             Kind.NOTIFICATION_ROUTE_ADDED,
@@ -23,47 +22,29 @@ class RouteRowCheck(row_checks.LastingRows):
     )
     not_proved = (NotProved("escalations_notice", (), "what was sent to whom is not in the ledger"),)
 
-    def __init__(self) -> None:
-        self._entries: dict[str, list[Entry]] = {}
+    def rows(self) -> Iterable[NotificationRoute]:
+        """All of them."""
+        return NotificationRoute.objects.all()
 
-    def take(self, entry: Entry) -> None:
-        """Keep the entry with its route; there are few."""
-        self._entries.setdefault(entry.payload["route_id"], []).append(entry)
-
-    def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
-        """The one table."""
-        return {"notification routes": self._compare}
-
-    def _compare(self, found: Found) -> None:
-        rows = {str(row.pk): row for row in NotificationRoute.objects.all()}
-        for route_id, entries in self._entries.items():
-            row = rows.pop(route_id, None)
-            if row is None:
-                found.missing(entries[0], f"the notification route {entries[0].payload['name']}")
-            else:
-                _compare_row(found, row, sorted(entries, key=lambda entry: entry.seq))
-        for row in rows.values():
-            found.without_entry(row.tenant, actors.SYSTEM, f"the notification route {row.name}")
-
-
-def _compare_row(found: Found, row: NotificationRoute, entries: list[Entry]) -> None:
-    added, last = entries[0], entries[-1]
-    changes = [entry for entry in entries if entry.kind == Kind.NOTIFICATION_ROUTE_CHANGED]
-    chosen = changes[-1] if changes else added
-    for name, stored in row.recorded().items():
-        found.same(chosen, f"route.{name}", chosen.payload[name], stored)
-    found.same(added, "route.tenant", added.tenant, row.tenant)
-    found.by_then(added, added, "route.created_at", row.created_at)
-    switches = [entry for entry in entries if entry.kind == Kind.NOTIFICATION_ROUTE_SWITCHED]
-    switched_on = [entry for entry in switches if entry.payload["enabled"]]
-    counts_from = max([added, *changes, *switched_on], key=lambda entry: entry.seq)
-    found.by_then(counts_from, counts_from, "route.enabled_at", row.enabled_at)
-    is_deleted = last.kind == Kind.NOTIFICATION_ROUTE_DELETED
-    found.by_then(last if is_deleted else None, last, "route.deleted_at", row.deleted_at)
-    is_on = not is_deleted and (not switches or switches[-1].payload["enabled"])
-    found.same(last, "route.enabled", is_on, row.enabled)
-    if not is_deleted:
-        found.same(chosen, "route.address", chosen.payload["url_digest"], _digest(row))
+    def compare_row(self, found: Found, row: NotificationRoute, entries: list[Entry]) -> None:
+        """The row as its entries left it."""
+        added, last = entries[0], entries[-1]
+        changes = [entry for entry in entries if entry.kind == Kind.NOTIFICATION_ROUTE_CHANGED]
+        chosen = changes[-1] if changes else added
+        for name, stored in row.recorded().items():
+            found.same(chosen, f"route.{name}", chosen.payload[name], stored)
+        found.same(added, "route.tenant", added.tenant, row.tenant)
+        found.by_then(added, added, "route.created_at", row.created_at)
+        switches = [entry for entry in entries if entry.kind == Kind.NOTIFICATION_ROUTE_SWITCHED]
+        switched_on = [entry for entry in switches if entry.payload["enabled"]]
+        counts_from = max([added, *changes, *switched_on], key=lambda entry: entry.seq)
+        found.by_then(counts_from, counts_from, "route.enabled_at", row.enabled_at)
+        is_deleted = last.kind == Kind.NOTIFICATION_ROUTE_DELETED
+        found.by_then(last if is_deleted else None, last, "route.deleted_at", row.deleted_at)
+        is_on = not is_deleted and (not switches or switches[-1].payload["enabled"])
+        found.same(last, "route.enabled", is_on, row.enabled)
+        if not is_deleted:
+            found.same(chosen, "route.address", chosen.payload["url_digest"], _digest(row))
 
 
 def _digest(row: NotificationRoute) -> str:

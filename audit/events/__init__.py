@@ -76,6 +76,7 @@ from audit.events.flows import (
 from audit.events.guards import GuardConfigured, GuardFailed, GuardSwitched, ReviewClosed, ReviewFlagged
 from audit.events.holds import HoldPlaced, HoldReleased
 from audit.events.incidents import (
+    INCIDENT_KINDS,
     IncidentActionAdded,
     IncidentActionDone,
     IncidentEdited,
@@ -179,6 +180,7 @@ from audit.events.visits import (
 
 __all__ = [
     "EVENTS",
+    "INCIDENT_KINDS",
     "AgentAdvised",
     "AgentEdited",
     "AgentOwnerChangeAsked",

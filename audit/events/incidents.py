@@ -1,6 +1,27 @@
 """Incidents, in a stream of their own each (`incident:ID`), and the rules that open them (`system`)."""
 
+from typing import Final
+
 from audit.events.base import Event, Id, Kind, Text
+
+INCIDENT_KINDS: Final = frozenset(
+    {
+        Kind.INCIDENT_OPENED,
+        Kind.INCIDENT_JOINED,
+        Kind.INCIDENT_LINKED,
+        Kind.INCIDENT_UNLINKED,
+        Kind.INCIDENT_MOVED,
+        Kind.INCIDENT_EDITED,
+        Kind.INCIDENT_NOTED,
+        Kind.INCIDENT_ACTION_ADDED,
+        Kind.INCIDENT_ACTION_DONE,
+        Kind.POST_MORTEM_SAVED,
+        Kind.POST_MORTEM_SIGNED,
+        Kind.INCIDENT_RULE_DRAFTED,
+        Kind.INCIDENT_RULE_ACTIVATED,
+        Kind.INCIDENT_RULE_ENDED,
+    }
+)
 
 
 class IncidentOpened(Event):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from audit.events import Kind
+from audit.events import INCIDENT_KINDS, Kind
 
 
 class Topic(StrEnum):
@@ -20,24 +20,6 @@ class Topic(StrEnum):
     REPLAYS = "replays"
 
 
-_OF_INCIDENTS: Final = frozenset(
-    {
-        Kind.INCIDENT_OPENED,
-        Kind.INCIDENT_JOINED,
-        Kind.INCIDENT_LINKED,
-        Kind.INCIDENT_UNLINKED,
-        Kind.INCIDENT_MOVED,
-        Kind.INCIDENT_EDITED,
-        Kind.INCIDENT_NOTED,
-        Kind.INCIDENT_ACTION_ADDED,
-        Kind.INCIDENT_ACTION_DONE,
-        Kind.POST_MORTEM_SAVED,
-        Kind.POST_MORTEM_SIGNED,
-        Kind.INCIDENT_RULE_DRAFTED,
-        Kind.INCIDENT_RULE_ACTIVATED,
-        Kind.INCIDENT_RULE_ENDED,
-    }
-)
 _OF_REPLAYS: Final = frozenset({Kind.REPLAY_RUN_STARTED, Kind.REPLAY_RUN_ENDED})
 # Kinds that change no escalation by themselves, and nothing that the queue shows of one. What is not named
 # here counts as a change: a kind that is forgotten costs a request, not news.
@@ -102,9 +84,9 @@ def of_kinds(kinds: Iterable[Kind]) -> frozenset[Topic]:
     """The topics that entries of these kinds concern."""
     written = frozenset(kinds)
     about = {
-        Topic.ESCALATIONS: not written <= _OF_WORK | _OF_INCIDENTS | _OF_REPLAYS,
+        Topic.ESCALATIONS: not written <= _OF_WORK | INCIDENT_KINDS | _OF_REPLAYS,
         Topic.REVIEWS: bool(written & _OF_REVIEWS),
-        Topic.INCIDENTS: bool(written & _OF_INCIDENTS),
+        Topic.INCIDENTS: bool(written & INCIDENT_KINDS),
         Topic.REPLAYS: bool(written & _OF_REPLAYS),
     }
     return frozenset(topic for topic, is_concerned in about.items() if is_concerned)

@@ -4,6 +4,7 @@ The ledger knows entries and nothing of the rows of other apps: each app gives a
 pass, stream by stream, and reports which of its rows differ from what was recorded.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -261,6 +262,46 @@ class LastingRows:
     def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
         """What compares the rows of each table, by a word for them."""
         raise NotImplementedError
+
+
+class RowsWithHistory(LastingRows):
+    """The base of checks on one small table whose rows are changed by entries of the system's stream.
+
+    `what` is the word for one row, `id_field` the field of an entry that has its primary key.
+    """
+
+    what: str
+    id_field: str
+
+    def __init__(self) -> None:
+        self._entries: dict[str, list[Entry]] = defaultdict(list)
+
+    def take(self, entry: Entry) -> None:
+        """Keep the entry with its row; there are few."""
+        self._entries[entry.payload[self.id_field]].append(entry)
+
+    def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
+        """The one table."""
+        return {f"{self.what}s": self._compare}
+
+    def rows(self) -> Iterable[Any]:
+        """Every row, with `pk`, `tenant` and `name`."""
+        raise NotImplementedError
+
+    def compare_row(self, found: Found, row: Any, entries: list[Entry]) -> None:
+        """Compare a row with its entries, the oldest first."""
+        raise NotImplementedError
+
+    def _compare(self, found: Found) -> None:
+        rows = {str(row.pk): row for row in self.rows()}
+        for key, entries in self._entries.items():
+            row = rows.pop(key, None)
+            if row is None:
+                found.missing(entries[0], f"the {self.what} {entries[0].payload['name']}")
+            else:
+                self.compare_row(found, row, sorted(entries, key=lambda entry: entry.seq))
+        for row in rows.values():
+            found.without_entry(row.tenant, actors.SYSTEM, f"the {self.what} {row.name}")
 
 
 def safely(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from audit import actors
-from audit.events import Kind
+from audit.events import INCIDENT_KINDS, Kind
 from audit.verification.row_checks import Entry, Found, LastingRows, NotProved
 from runtime.contracts.incident import IncidentState, RuleState
 from runtime.incidents.models import (
@@ -24,21 +24,7 @@ _DERIVED = "which entries a rule has counted so far follows from the entries"
 class IncidentRowCheck(LastingRows):
     """Every row, and none that no entry records. Incidents are few, so their entries are kept."""
 
-    kinds = _RULES | frozenset(
-        {
-            Kind.INCIDENT_OPENED,
-            Kind.INCIDENT_JOINED,
-            Kind.INCIDENT_LINKED,
-            Kind.INCIDENT_UNLINKED,
-            Kind.INCIDENT_MOVED,
-            Kind.INCIDENT_EDITED,
-            Kind.INCIDENT_NOTED,
-            Kind.INCIDENT_ACTION_ADDED,
-            Kind.INCIDENT_ACTION_DONE,
-            Kind.POST_MORTEM_SAVED,
-            Kind.POST_MORTEM_SIGNED,
-        }
-    )
+    kinds = INCIDENT_KINDS
     not_proved = (
         NotProved("runtime_rulecursor", (), _DERIVED),
         NotProved("runtime_rulesighting", (), _DERIVED),

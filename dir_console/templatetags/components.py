@@ -1,5 +1,6 @@
 """The small parts that stand in almost every line of a page, as short tags instead of long includes."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -37,6 +38,12 @@ def show_time(at: datetime | None, form: str, none: str = "") -> dict[str, Any]:
 def show_hash(value: str, label: str) -> dict[str, Any]:
     """The beginning of a hash, on a button that copies all of it."""
     return {"value": value, "label": label}
+
+
+@register.inclusion_tag("components/options.html", name="options")
+def show_options(choices: Iterable[tuple[object, str]], chosen: object) -> dict[str, Any]:
+    """The options of a select, each a value and its word; `chosen` is the value that is selected."""
+    return {"choices": choices, "chosen": chosen}
 
 
 @register.inclusion_tag("components/effect.html", name="effect")

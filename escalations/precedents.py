@@ -33,7 +33,7 @@ class Case:
     """One finding on which people decided. `record_id` is the flow's last decision record.
 
     `action` is the decision in effect, `approvers` who made it (`user:7`), `outcome` what ran, or "".
-    `value` and `limit` are whole numbers in the finding's own unit, None where it has others.
+    `value` and `limit` are whole numbers in `unit`, None where the finding has others.
     `assessments` is what people said of the record afterwards.
     """
 
@@ -49,6 +49,7 @@ class Case:
     outcome: str = ""
     value: int | None = None
     limit: int | None = None
+    unit: str = ""
     assessments: tuple[str, ...] = ()
 
     @property

@@ -61,6 +61,7 @@ def list_cases(*, tenant: str, now: datetime) -> list[Case]:
                     outcome=outcomes.get(row.flow_id, ""),
                     value=_whole(finding.proposed_value),
                     limit=_whole(finding.limit),
+                    unit=shown.amounts.of_finding(finding.check, finding.subject),
                     assessments=said.get(row.flow_id, ()),
                 )
             )

@@ -59,7 +59,11 @@ def detail(request: HttpRequest, digest: str) -> HttpResponse:
         raise Http404
     names = people.names_of([name for case in offer.precedent.cases for name in case.approvers])
     cases = [
-        {"case": case, "approvers": [labels.actor_words(name, names) for name in case.approvers]}
+        {
+            "case": case,
+            "value": labels.amount_in(str(case.value), case.unit),
+            "approvers": [labels.actor_words(name, names) for name in case.approvers],
+        }
         for case in reversed(offer.precedent.cases)
     ]
     context = _offer(offer) | {
@@ -81,11 +85,16 @@ def draft(request: HttpRequest, digest: str) -> HttpResponse:
 
 def _offer(offer: Offer) -> dict[str, Any]:
     found, change = offer.precedent, offer.change
+    raises = found.change is Change.RAISE_LIMIT
+    # What is no limit has no unit: its values are words of the policy kind.
+    unit = found.cases[0].unit if raises else ""
     return {
         "precedent": found,
         "change": change,
         "verb": _CHANGES[found.change],
-        "raises": found.change is Change.RAISE_LIMIT,
+        "raises": raises,
+        "before": labels.amount_in(change.before, unit),
+        "after": labels.amount_in(change.after, unit),
         "in_manifest": change.place is Place.MANIFEST,
     }
 

@@ -9,10 +9,16 @@ from escalations.contracts import Action
 from escalations.services import strategy_rules
 from runtime.contracts.problem import Problem
 from runtime.registry.models import PolicyKind
-from tests.support import factories
+from tests.support import factories, gate_cases
 from tests.web.test_pages import code_in, sign_in, text_of
 
 pytestmark = pytest.mark.django_db
+LIMIT = {
+    "id": "max_notional",
+    "value": "params.notional_cents",
+    "limit": "manifest.limits.max_notional_cents",
+}
+IN_DOLLARS = {"limits": [{**LIMIT, "unit": "cents USD"}]}
 
 
 @pytest.fixture
@@ -33,7 +39,7 @@ def draft(client: Client, digest: str) -> int:
 
 def test_without_any_the_page_says_so(db: None) -> None:
     page = text_of(sign_in(Role.AUDITOR), "/precedents/")
-    assert "Nothing was decided alike so often" in page
+    assert "Nothing was decided the same way often enough" in page
     assert code_in(page) == []
 
 
@@ -44,7 +50,8 @@ def test_an_admin_drafts_it_and_sees_what_became_of_it(digest: str) -> None:
     assert code_in(page) == []
     for said in (
         "limits.max_notional.on_exceed",
-        "ESCALATE, REJECT",
+        "<dt>Now</dt><dd>ESCALATE</dd>",
+        "<dt>Then</dt><dd>REJECT</dd>",
         "2 by 2",
         "pia",
         "paul",
@@ -74,3 +81,19 @@ def test_what_is_no_precedent_is_not_there(db: None, digest: str) -> None:
     client = sign_in(Role.ADMIN)
     assert client.get(f"/precedents/{digest}/").status_code == 404
     assert draft(client, digest) in (404, 409)
+
+
+def test_amounts_of_a_limit_are_shown_in_their_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precedents, "LEAST_CASES", 2)
+    desk = factories.desk(kind=gate_cases.kind(**IN_DOLLARS))
+    for name in ("pia", "paul"):
+        case = desk.escalate()
+        assert not isinstance(factories.decide(case, factories.user(name)), Problem)
+        factories.cancel(desk, case)
+    (offer,) = strategy_rules.list_offers(tenant="default")
+    client = sign_in(Role.AUDITOR)
+    for path in ("/precedents/", f"/precedents/{offer.precedent.digest}/"):
+        page = " ".join(text_of(client, path).split())
+        assert "1,000.00 USD" in page, path
+        assert "1,500.00 USD" in page, path
+        assert "150000" not in page, path

@@ -72,7 +72,9 @@ def start(
     if (refused := epochs.refuse_while_recovering()) is not None:
         return refused
     if since is not None and until is not None and since >= until:
-        return Problem(code=ProblemCode.INVALID_REQUEST, status=400, detail="The period has no length.")
+        return Problem(
+            code=ProblemCode.INVALID_REQUEST, status=400, detail="A period must end after it begins."
+        )
     if ReplayRun.objects.of(tenant).filter(state=ReplayRunState.RUNNING).exists():
         return _wrong_state("A run is under way: wait until it ends, or cancel it.")
     cursor = _FIRST if since is None else ids.first_id_of(since)

@@ -10,12 +10,11 @@ from runtime.contexts.models import Snapshot
 from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.context import ContextBudget, SchemaRef
 from runtime.contracts.problem import Problem
-from runtime.contracts.problem_codes import ProblemCode
-from runtime.contracts.states import ENDED, FlowState
+from runtime.contracts.states import FlowState
 from runtime.core import clock, transactions
 from runtime.flows.models import Flow
 from runtime.flows.queries import feedback
-from runtime.flows.services import flows, locks
+from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import context
 from runtime.registry.models import Agent
@@ -29,15 +28,11 @@ def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | 
 
     404 for a flow that is not the agent's, 409 FLOW_NOT_OPEN once the flow has ended.
     """
-    flow = locks.lock_own(agent=agent, dfid=dfid)
-    if flow is None:
-        return flows.not_found()
-    if flow.state in ENDED:
-        return Problem(
-            code=ProblemCode.FLOW_NOT_OPEN,
-            detail=f"The flow is {flow.state} and no longer provides context. Open a new flow.",
-            dfid=str(dfid),
-        )
+    flow = flows.lock_open(
+        agent=agent, dfid=dfid, once_ended=" and no longer provides context. Open a new flow."
+    )
+    if isinstance(flow, Problem):
+        return flow
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
     compiled = _compile(flow, agent, journal.at)
     expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)

@@ -9,10 +9,9 @@ from audit import actors, canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.contracts.states import ENDED
 from runtime.core import clock, transactions
 from runtime.flows.models import Flow
-from runtime.flows.services import flows, locks
+from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.registry.models import Agent
 
@@ -27,15 +26,11 @@ def report(*, agent: Agent, dfid: UUID, asked: api_schemas.StepRequest) -> api_s
     The summary may be personal: the ledger holds a commitment to it. 404 for a flow that is not the agent's,
     409 once it has ended, 429 TOO_MANY_STEPS past MAX_STEPS.
     """
-    flow = locks.lock_own(agent=agent, dfid=dfid)
-    if flow is None:
-        return flows.not_found()
-    if flow.state in ENDED:
-        return Problem(
-            code=ProblemCode.FLOW_NOT_OPEN,
-            detail=f"The flow is {flow.state} and no longer accepts steps. Open a new flow.",
-            dfid=str(flow.dfid),
-        )
+    flow = flows.lock_open(
+        agent=agent, dfid=dfid, once_ended=" and no longer accepts steps. Open a new flow."
+    )
+    if isinstance(flow, Problem):
+        return flow
     if flow.steps_reported >= MAX_STEPS:
         said = f"A flow accepts at most {MAX_STEPS} steps."
         return Problem(

@@ -90,11 +90,9 @@ def open_flow(
 @transactions.retried
 def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | Problem:
     """Withdraw a flow: allowed until a worker has claimed its intent, then 409."""
-    flow = locks.lock_own(agent=agent, dfid=dfid)
-    if flow is None:
-        return not_found()
-    if flow.state in ENDED:
-        return _has_ended(flow)
+    flow = lock_open(agent=agent, dfid=dfid)
+    if isinstance(flow, Problem):
+        return flow
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
     taken_back = flow_cancellation.cancel_pending_work(
         flow=flow, reason=Reason.CANCELLED_BY_AGENT, at=journal.at
@@ -115,11 +113,9 @@ def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | 
 @transactions.retried
 def close(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | Problem:
     """Close a flow that only read, or that has nothing left to propose: from CREATED or ACTIVE."""
-    flow = locks.lock_own(agent=agent, dfid=dfid)
-    if flow is None:
-        return not_found()
-    if flow.state in ENDED:
-        return _has_ended(flow)
+    flow = lock_open(agent=agent, dfid=dfid)
+    if isinstance(flow, Problem):
+        return flow
     if flow.state not in OPEN_TO_PROPOSALS:
         return Problem(
             code=ProblemCode.FLOW_NOT_OPEN,
@@ -138,12 +134,23 @@ def not_found() -> Problem:
     return Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow of this agent has this DFID.")
 
 
-def _has_ended(flow: Flow) -> Problem:
-    return Problem(
-        code=ProblemCode.FLOW_NOT_OPEN,
-        detail=f"The flow is {flow.state}: it has ended. Open a new flow.",
-        dfid=str(flow.dfid),
-    )
+def lock_open(
+    *, agent: Agent, dfid: UUID, once_ended: str = ": it has ended. Open a new flow."
+) -> Flow | Problem:
+    """A flow of the agent that has not ended, locked.
+
+    404 for a flow that is not the agent's; 409 FLOW_NOT_OPEN with the flow's state and `once_ended`.
+    """
+    flow = locks.lock_own(agent=agent, dfid=dfid)
+    if flow is None:
+        return not_found()
+    if flow.state in ENDED:
+        return Problem(
+            code=ProblemCode.FLOW_NOT_OPEN,
+            detail=f"The flow is {flow.state}{once_ended}",
+            dfid=str(flow.dfid),
+        )
+    return flow
 
 
 def _state(flow: Flow) -> api_schemas.FlowState:

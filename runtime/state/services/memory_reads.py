@@ -10,10 +10,9 @@ from uuid import UUID
 from audit import actors, events, ledger
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.contracts.states import ENDED
 from runtime.core import clock, transactions
 from runtime.flows.models import Flow
-from runtime.flows.services import flows, locks
+from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
@@ -33,15 +32,12 @@ def read(*, agent: Agent, scope: str, key: str, dfid: UUID | None) -> MemoryItem
     """
     flow = None
     if dfid is not None:
-        flow = locks.lock_own(agent=agent, dfid=dfid)
-        if flow is None:
-            return flows.not_found()
-        if flow.state in ENDED:
-            return Problem(
-                code=ProblemCode.FLOW_NOT_OPEN,
-                detail=f"The flow is {flow.state}. Read without dfid, or open a new flow.",
-                dfid=str(flow.dfid),
-            )
+        opened = flows.lock_open(
+            agent=agent, dfid=dfid, once_ended=". Read without dfid, or open a new flow."
+        )
+        if isinstance(opened, Problem):
+            return opened
+        flow = opened
     found, event = _look(agent, scope, key)
     _record(agent, flow, event)
     return found

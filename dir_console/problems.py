@@ -141,18 +141,19 @@ def _framework_status(error: BaseException) -> int | None:
     return None
 
 
+def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
+    """The problem document for an exception of the API; refusals of known callers are recorded."""
+    problem = for_exception(error if isinstance(error, Exception) else error())
+    # The flow that the call was about, where its address names one.
+    dfid = request.resolver_match.kwargs.get("dfid") if request.resolver_match else None
+    if dfid is not None and problem.dfid is None:
+        problem = replace(problem, dfid=str(dfid))
+    refusal_audit.note(request, problem)
+    return respond(problem)
+
+
 def register(api: NinjaAPI) -> None:
-    """Answer every exception of `api` with a problem document, and record refusals of known callers."""
-
-    def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-        problem = for_exception(error if isinstance(error, Exception) else error())
-        # The flow that the call was about, where its address names one.
-        dfid = request.resolver_match.kwargs.get("dfid") if request.resolver_match else None
-        if dfid is not None and problem.dfid is None:
-            problem = replace(problem, dfid=str(dfid))
-        refusal_audit.note(request, problem)
-        return respond(problem)
-
+    """Answer every exception of `api` with a problem document."""
     for kind in (ProblemError, AuthenticationError, HttpError, NinjaValidationError, Exception):
         api.add_exception_handler(kind, answer)
 

@@ -218,6 +218,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
 # The doors out of `runtime`: dotted paths, resolved at the first call.
 DIR_PORTS = {
+    "answer_exception": "dir_console.problems.answer",
     "open_escalation": "escalations.services.opening.open_escalation",
     "open_agent_escalation": "escalations.services.agent_silence.open_escalation",
     "list_open_escalations": "escalations.queries.list_open_of",

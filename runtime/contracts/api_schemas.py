@@ -369,6 +369,20 @@ class ProblemDocument(BaseModel):
     supported: str | None = None
 
 
+class BatchItem(BaseModel):
+    """The answer to one proposal of a batch: its HTTP status, and its verdict or its problem."""
+
+    status: int
+    body: VerdictAnswer | None = None
+    problem: ProblemDocument | None = None
+
+
+class BatchAnswer(BaseModel):
+    """The answers to a batch, in the order of its proposals."""
+
+    answers: tuple[BatchItem, ...]
+
+
 def uuid_of(text: str) -> UUID | None:
     """The id that a text names in its one usual form; None for any other text."""
     return UUID(text) if re.fullmatch(DFID, text, re.ASCII) else None

@@ -4,14 +4,20 @@ Only the envelope is checked here, and a broken one costs no attempt. Whether `p
 `execution_constraints` fit the policy kind is for the gate to judge.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 from typing_extensions import TypedDict
 
-from runtime.contracts.api_schemas import Body
+from audit.canonical import MAX_SAFE_INTEGER
+from runtime.contracts.api_schemas import FACT_PATH, MAX_FACT_PATH_CHARS, Body, Dfid, Trigger
 
 MAX_WINDOW_S = 86_400
+MAX_SEEN = 100
+MAX_BATCH = 100
+
+FactPath = Annotated[str, StringConstraints(pattern=FACT_PATH, max_length=MAX_FACT_PATH_CHARS)]
+FactVersionNumber = Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER)]
 
 # A window or a confidence stays the number that was sent: 30 never becomes 30.0.
 Window = Annotated[int, Field(gt=0, le=MAX_WINDOW_S)] | Annotated[float, Field(gt=0, le=MAX_WINDOW_S)]
@@ -40,3 +46,23 @@ class ProposalEnvelope(Body):
     human_review_required: bool | None = None
     agent_id: Annotated[str, StringConstraints(max_length=128)] | None = None
     dfid: Annotated[str, StringConstraints(max_length=64)] | None = None
+
+
+class ProposalCall(ProposalEnvelope):
+    """A proposal with all that it stands on, in one call: `POST /proposals`.
+
+    With `dfid` it is a further try in a flow of the agent; without, it opens one, for which alone `trigger`
+    and `parent_dfid` count. It stands on `context_ref`, a context of that flow, or else on the one that the
+    call compiles (`context: "current"`): only then counts what the agent has `seen`, facts by their version.
+    """
+
+    trigger: Trigger | dict[str, JsonValue] | None = None
+    parent_dfid: Dfid | None = None
+    context: Literal["current"] | None = None
+    seen: Annotated[dict[FactPath, FactVersionNumber], Field(max_length=MAX_SEEN)] | None = None
+
+
+class ProposalBatch(Body):
+    """Independent proposals, each as for `POST /proposals`; one of another form has its own answer."""
+
+    proposals: Annotated[tuple[dict[str, JsonValue], ...], Field(min_length=1, max_length=MAX_BATCH)]

@@ -10,6 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringCo
 
 from runtime.contracts.policy_kind import Contract, Id, KindName, SemVer, Slug, is_none
 
+DEFAULT_RETRY_WINDOW_S = 600
+
 Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?$")]
 AgentId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 FactSelector = Annotated[
@@ -108,3 +110,5 @@ class ManifestDocument(Contract):
     model_profile: Slug | None = None
     prompt_bundle_hash: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:_-]{1,128}$")] | None = None
     evaluator_suite: SuiteName | None = None
+    # How long a rejected try counts for those in other flows; without it, DEFAULT_RETRY_WINDOW_S.
+    retry_window_s: Annotated[int, Field(ge=1, le=86_400)] | None = Field(default=None, exclude_if=is_none)

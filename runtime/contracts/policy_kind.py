@@ -7,7 +7,7 @@ stores that digest, so that it can be judged again years later. Expressions are 
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -444,6 +444,17 @@ class KindDocument(Contract):
     outputs: Annotated[dict[ParamName, Source], Field(max_length=MAX_OUTPUTS)] = Field(
         default_factory=dict, exclude_if=is_empty
     )
+
+    # A proposal must name a context that was compiled for the agent before: none is made within its call.
+    requires_context: bool = Field(default=False, exclude_if=is_false)
+    # With `depends_on`, a context made within the call needs this, or what the agent says it has seen.
+    context_current: Literal["allowed"] | None = Field(default=None, exclude_if=is_none)
+
+    @model_validator(mode="after")
+    def _asks_one_way(self) -> Self:
+        if self.requires_context and self.context_current is not None:
+            raise ValueError("requires_context and context_current: allowed contradict each other")
+        return self
 
     @property
     def asks_receipts(self) -> bool:

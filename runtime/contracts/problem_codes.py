@@ -181,6 +181,12 @@ class ProblemCode(StrEnum):
         "Live intents are still being put in doubt (command); retry in a few seconds.",
         is_retriable=True,
     )
+    CONTEXT_REQUIRED = _flow(
+        "CONTEXT_REQUIRED",
+        422,
+        "Context required",
+        "The proposal names no context, or its policy kind asks for one that the agent has seen.",
+    )
     ALREADY_CLAIMED = _flow(
         "ALREADY_CLAIMED", 409, "Already being executed", "Too late to cancel: a worker has the intent."
     )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from runtime.contracts.envelope import ProposalEnvelope
-from runtime.contracts.policy_kind import Contract
+from runtime.contracts.policy_kind import Contract, is_none
 
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -39,6 +39,8 @@ class ProposalDocument(Contract):
     human_review_required: bool
     expected_effects: Any = None
     conditions: tuple[str, ...] = ()
+    # The versions of facts that the agent says it has seen, by path; it stands on them as on a context.
+    seen: dict[str, int] | None = Field(default=None, exclude_if=is_none)
     received_at_ms: int
     valid_until_ms: int
 
@@ -53,8 +55,13 @@ class ProposalDocument(Contract):
         tenant: str,
         author: str,
         received_at_ms: int,
+        context_ref: str | None = None,
+        seen: Mapping[str, int] | None = None,
     ) -> Self:
-        """The proposal of an agent. Its explanation is stored beside it, so that it can be erased."""
+        """The proposal of an agent. Its explanation is stored beside it, so that it can be erased.
+
+        `context_ref` names a context that was compiled with the proposal, `seen` what is judged in its place.
+        """
         window = timedelta(seconds=envelope.execution_constraints["validity_window_sec"])
         return cls(
             proposal_id=proposal_id,
@@ -67,10 +74,11 @@ class ProposalDocument(Contract):
             policy_version=envelope.policy_version,
             params=envelope.params,
             execution_constraints=dict(envelope.execution_constraints),
-            context_ref=envelope.context_ref,
+            context_ref=context_ref or envelope.context_ref,
             confidence=envelope.confidence,
             human_review_required=bool(envelope.human_review_required),
             expected_effects=envelope.expected_effects,
+            seen=None if seen is None else dict(seen),
             received_at_ms=received_at_ms,
             valid_until_ms=received_at_ms + window // timedelta(milliseconds=1),
         )

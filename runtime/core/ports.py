@@ -13,6 +13,8 @@ from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.silence import Silence
 
 if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
     from runtime.flows.models import Flow, Intent, Proposal, Verdict
     from runtime.registry.models import Agent
 
@@ -48,6 +50,11 @@ class Opened(Protocol):
 @cache
 def _door(name: str) -> Any:
     return import_string(settings.DIR_PORTS[name])
+
+
+def answer_exception(request: "HttpRequest", error: Exception) -> "HttpResponse":
+    """What the API answers to a call that raised this: a problem document, recorded as that of a call."""
+    return cast("HttpResponse", _door("answer_exception")(request, error))
 
 
 def open_escalation(**named: Any) -> Opened:

@@ -339,10 +339,18 @@ class Proposal(models.Model):
     explain = models.TextField(blank=True, default="")
     received_at = models.DateTimeField()
     valid_until = models.DateTimeField()
+    # Where its REJECT cost an attempt: the digest of its kind and subjects, by which tries are counted that
+    # each come in a flow of their own.
+    retry_key = models.CharField(max_length=64, blank=True, default="")
 
     class Meta:
         indexes = (
             models.Index(fields=("flow", "proposal_id"), name="proposal_by_flow"),
+            models.Index(
+                fields=("agent", "retry_key", "received_at"),
+                condition=Q(retry_key__gt=""),
+                name="proposal_rejected_tries",
+            ),
             models.Index(fields=("agent", "-received_at"), name="proposal_by_agent"),
             models.Index(fields=("digest",), name="proposal_by_digest"),
         )

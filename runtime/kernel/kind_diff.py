@@ -60,6 +60,8 @@ RULES: tuple[DiffRule, ...] = (
     DiffRule(path="depends_on", tighter=Tighter.MORE, keyed_by="fact"),
     # Without it any change of the fact is material.
     DiffRule(path="depends_on.*.unless", tighter=Tighter.UNKNOWN, absent=MissingMeans.SHUT),
+    DiffRule(path="requires_context", tighter=Tighter.HIGHER, meaning=_FALSE_TRUE),
+    DiffRule(path="context_current", tighter=Tighter.UNKNOWN, absent=MissingMeans.SHUT),
     DiffRule(path="predicts", tighter=Tighter.UNKNOWN, keyed_by="fact"),
     DiffRule(path="predicts.*.unless", tighter=Tighter.UNKNOWN, absent=MissingMeans.SHUT),
     DiffRule(path="figures", tighter=Tighter.MORE, keyed_by="param"),

@@ -32,6 +32,8 @@ RULES: tuple[DiffRule, ...] = (
     DiffRule(path="escalate_below_confidence", tighter=Tighter.HIGHER, absent=_BOUND),
     DiffRule(path="escalations_per_hour", tighter=Tighter.LOWER),
     DiffRule(path="max_intent_retries", tighter=Tighter.LOWER),
+    # Between none and one is the default: which of both is longer depends on the number.
+    DiffRule(path="retry_window_s", tighter=Tighter.HIGHER),
     DiffRule(path="proposals_per_minute", tighter=Tighter.LOWER, absent=_BOUND),
     DiffRule(path="waive_tier3_review", tighter=Tighter.LOWER, meaning={False: Decimal(0), True: Decimal(1)}),
     DiffRule(path="compute.*", tighter=Tighter.LOWER, absent=_BOUND),

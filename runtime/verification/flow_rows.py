@@ -63,6 +63,7 @@ class FlowRowCheck(row_checks.FlowRows):
             "counters of its rows",
         ),
         NotProved("runtime_proposal", ("explain",), "for rows from before explanations had commitments"),
+        NotProved("runtime_proposal", ("retry_key",), "counts rejected tries for a short time"),
         NotProved("runtime_bundle", ("created_at",), "shared by all proposals judged by it"),
         NotProved(
             "runtime_intent",

@@ -47,6 +47,8 @@ CALLS = {
     "POST /api/v1/flows/{dfid}/usage",
     "POST /api/v1/flows/{dfid}/close",
     "POST /api/v1/flows/{dfid}/proposals",
+    "POST /api/v1/proposals",
+    "POST /api/v1/proposals/batch",
     "GET /api/v1/flows/{dfid}/feedback",
     "GET /api/v1/events",
     "POST /api/v1/timers",

@@ -1,6 +1,8 @@
 """Give an agent its working context: compile, freeze, store under the name that a proposal will cite."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -34,7 +36,34 @@ def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | 
     if isinstance(flow, Problem):
         return flow
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
-    compiled = _compile(flow, agent, journal.at)
+    frozen = freeze(journal, agent)
+    journal.write()
+    return api_schemas.ContextAnswer(
+        context_ref=frozen.context_ref,
+        context={"snapshot_id": frozen.context_ref, **frozen.content},
+        expires_at=frozen.expires_at,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frozen:
+    """A context that is stored: its name, its members, until when it may be used, and what it shows."""
+
+    context_ref: str
+    content: dict[str, Any]
+    expires_at: datetime
+    # Exact paths and namespaces (`price.`).
+    selected: tuple[str, ...]
+
+
+def freeze(journal: Journal, agent: Agent) -> Frozen:
+    """Store what the agent may see at the journal's moment, in the caller's transaction.
+
+    The flow is locked, has not ended, and becomes ACTIVE with its first context. The caller writes the
+    journal.
+    """
+    flow = journal.flow
+    compiled, selected = _compile(flow, agent, journal.at)
     expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)
     # The same content has the same name: asking again renews its time.
     snapshot = Snapshot(
@@ -58,19 +87,14 @@ def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | 
     )
     if flow.state == FlowState.CREATED:
         journal.transition(FlowState.ACTIVE)
-    journal.write()
-    return api_schemas.ContextAnswer(
-        context_ref=compiled.context_ref,
-        context={"snapshot_id": compiled.context_ref, **content},
-        expires_at=expires_at,
-    )
+    return Frozen(context_ref=compiled.context_ref, content=content, expires_at=expires_at, selected=selected)
 
 
-def _compile(flow: Flow, agent: Agent, at: datetime) -> context.Compiled:
+def _compile(flow: Flow, agent: Agent, at: datetime) -> tuple[context.Compiled, tuple[str, ...]]:
     since = at - timedelta(seconds=settings.DIR_CONTEXT_HISTORY_S)
     kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
     selected = visible_facts.selectors(agent=agent, kinds=kinds)
-    return context.compile_context(
+    compiled = context.compile_context(
         selected=selected,
         facts=visible_facts.list_facts(tenant=agent.tenant, selected=selected),
         history=[
@@ -94,3 +118,4 @@ def _compile(flow: Flow, agent: Agent, at: datetime) -> context.Compiled:
         memory=memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED),
         artifacts=memory_layers.list_artifacts(agent=agent, limit=context.MAX_ARTIFACTS),
     )
+    return compiled, selected

@@ -53,9 +53,9 @@ def describe(
     required: bool = False,
     not_modified: bool = False,
 ) -> dict[str, Any]:
-    """The extra members of an operation. `required` says whether the headers are."""
+    """The extra members of an operation. `required` says whether the headers are that do not say so."""
     extra: dict[str, Any] = {
-        "parameters": [{**header, "required": required} for header in headers],
+        "parameters": [{"required": required, **header} for header in headers],
         "responses": {"default": PROBLEM},
     }
     if body is not None:

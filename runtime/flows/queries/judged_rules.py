@@ -23,7 +23,7 @@ def of(case: Case, verdict: VerdictDocument) -> Rules:
             model_profile=None if manifest is None else manifest.model_profile,
             evaluator_suite=None if manifest is None else manifest.evaluator_suite,
         )
-    subjects = {template: _subject(template, case) for template in kind.subjects}
+    subjects = subjects_of(case)
     return Rules(
         intent_ref=kind.category or kind.kind,
         subject_ids=tuple(dict.fromkeys(name for name in subjects.values() if name)),
@@ -42,6 +42,12 @@ def of(case: Case, verdict: VerdictDocument) -> Rules:
         },
         scoring=None if kind.scorecard is None else kind.scorecard.model_dump(mode="json"),
     )
+
+
+def subjects_of(case: Case) -> dict[str, str]:
+    """What the case is about, by the kind's template; empty where a template makes nothing of it."""
+    kind = case.rules.kind
+    return {} if kind is None else {template: _subject(template, case) for template in kind.subjects}
 
 
 def find_stored(said: Mapping[str, Any]) -> Rules:

@@ -31,7 +31,7 @@ def lock_parent(*, dfid: UUID, tenant: str) -> Flow | None:
 def refuse(*, parent: Flow | None, agent: Agent) -> Problem | None:
     """Why `agent` may not open a child under `parent`, which the caller has locked; None where it may."""
     if parent is None:
-        return _not_delegated()
+        return not_delegated()
     manifest = granted_kinds.manifest_of(parent.agent)
     refusal = flow_tree.refuse(
         Delegation(
@@ -51,7 +51,7 @@ def refuse(*, parent: Flow | None, agent: Agent) -> Problem | None:
         case None:
             return None
         case Refusal.NOT_DELEGATED:
-            return _not_delegated()
+            return not_delegated()
         case Refusal.PARENT_ENDED:
             detail = "The parent flow, or one above it, has ended. Open a flow without parent_dfid."
             return Problem(code=ProblemCode.FLOW_NOT_OPEN, detail=detail, dfid=dfid)
@@ -81,7 +81,7 @@ def record(*, parent: Flow, child: Flow) -> None:
     journal.write()
 
 
-def _not_delegated() -> Problem:
+def not_delegated() -> Problem:
     """An unknown flow and one whose agent delegates nothing to the caller look the same."""
     return Problem(
         code=ProblemCode.FLOW_NOT_FOUND,

@@ -52,6 +52,22 @@ def open_flow(
     refused = None if parent_dfid is None else delegation.refuse(parent=parent, agent=agent)
     if refused is not None:
         return refused
+    journal = begin(agent=agent, trigger=trigger, traceparent=traceparent, parent=parent)
+    journal.write()
+    if parent is not None:
+        delegation.record(parent=parent, child=journal.flow)
+    opened = _state(journal.flow)
+    if repeatable is not None:
+        body = canonical.encode(api_schemas.plain(opened))
+        idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=clock.now())
+    return opened
+
+
+def begin(*, agent: Agent, trigger: Any, traceparent: str, parent: Flow | None) -> Journal:
+    """The journal of a new flow of `agent`, with the entry of its opening; the caller writes it.
+
+    `parent` is locked, and may have this child; once the journal is written, `delegation.record` tells it.
+    """
     manifest = granted_kinds.manifest_of(agent)
     at = clock.now()
     flow = Flow.objects.create(
@@ -77,14 +93,7 @@ def open_flow(
             traceparent=traceparent or None,
         )
     )
-    journal.write()
-    if parent is not None:
-        delegation.record(parent=parent, child=flow)
-    opened = _state(flow)
-    if repeatable is not None:
-        body = canonical.encode(api_schemas.plain(opened))
-        idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=clock.now())
-    return opened
+    return journal
 
 
 @transactions.retried

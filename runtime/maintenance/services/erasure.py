@@ -39,6 +39,8 @@ MOST_AT_ONCE: Final = 500
 # A worker that lost its lease may still report what its call came to.
 LATE: Final = timedelta(hours=1)
 _AROUND: Final = timedelta(minutes=1)
+# Proposals keep milliseconds.
+_MOMENT: Final = timedelta(milliseconds=1)
 _SIGNED: Final = frozenset(
     {
         Kind.ESCALATION_DECIDED,
@@ -265,9 +267,13 @@ def _left(words: WordColumns, column: str) -> Any:
 
 
 def _answers(flow: Flow) -> list[int]:
-    """The stored responses to the calls of a flow: those at its address, and the one that opened it."""
+    """The stored responses to the calls of a flow: those at its address, of one call, and what opened it."""
     rows = Answer.objects.filter(agent=flow.agent_id).exclude(body=b"")
     own = rows.filter(path__contains=str(flow.pk)).values_list("pk", flat=True)
     around = (flow.opened_at - _AROUND, flow.opened_at + _AROUND)
-    opening = rows.filter(path__endswith="/flows", answered_at__range=around).values_list("pk", "body")
+    opening = [*rows.filter(path__endswith="/flows", answered_at__range=around).values_list("pk", "body")]
+    # One call has no flow in its address; it is answered at the moment of its proposal.
+    for received_at in flow.proposals.filter(agent=flow.agent_id).values_list("received_at", flat=True):
+        judged = rows.filter(answered_at__gte=received_at, answered_at__lt=received_at + _MOMENT)
+        opening = [*opening, *judged.filter(path__contains="/proposals").values_list("pk", "body")]
     return [*own, *(pk for pk, body in opening if str(flow.pk).encode() in bytes(body))]

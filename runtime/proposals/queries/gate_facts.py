@@ -3,31 +3,34 @@
 Few round trips on purpose: world, history and snapshot are one query each, and most cases need two.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from math import ceil
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Count, Q
 
 from audit import actors, canonical
 from runtime.contexts.models import Snapshot
 from runtime.contracts import timestamps
 from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, ResourceFacts, SnapshotFacts
+from runtime.contracts.manifest import DEFAULT_RETRY_WINDOW_S
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal
 from runtime.kernel import budget_rules
 from runtime.kernel.gate.gate_input import PolicyBundle
-from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, sources
+from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, sources, templates
 from runtime.proposals.queries import required_evidence
 from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.queries import recorded_versions, stored_documents
 from runtime.resources.queries import compute_left, resource_facts
 from runtime.state.models import Fact
+from runtime.state.queries import visible_facts
 
 # In place of the facts that expressions name: all of them.
 EVERYTHING = "*"
@@ -185,6 +188,39 @@ def get_snapshot(*, flow: Flow, context_ref: str | None) -> SnapshotFacts | None
     return SnapshotFacts(
         facts=flat(canonical.decode(bytes(row.body))["facts"]), expires_at_ms=timestamps.to_ms(row.expires_at)
     )
+
+
+def get_seen(*, tenant: str, seen: Mapping[str, int], selected: Sequence[str], at: datetime) -> SnapshotFacts:
+    """The facts that an agent says it has seen, by path and version, as a context that showed them.
+
+    It expires as the last context would that could have held all of them. One that is not `selected` for the
+    agent, or never was, is left out, as from a context.
+    """
+    visible = {
+        path: version
+        for path, version in seen.items()
+        if any(templates.selects(selector, path) for selector in selected)
+    }
+    shown = visible_facts.list_named(tenant=tenant, versions=visible)
+    later = visible_facts.list_named(
+        tenant=tenant, versions={path: version + 1 for path, version in visible.items()}
+    )
+    until = min([at, *(row.written_at for row in later.values())])
+    return SnapshotFacts(
+        facts={path: canonical.decode(bytes(row.value)) for path, row in shown.items()},
+        expires_at_ms=timestamps.to_ms(until + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)),
+    )
+
+
+def count_rejected(*, agent: Agent, rules: PolicyBundle, retry_key: str, at: datetime) -> int:
+    """How many tries of the agent at the same were rejected in its retry window, whichever flow they were in.
+
+    The caller holds the agent's lock.
+    """
+    named = None if rules.manifest is None else rules.manifest.retry_window_s
+    since = at - timedelta(seconds=named or DEFAULT_RETRY_WINDOW_S)
+    tries = Proposal.objects.filter(agent=agent, retry_key=retry_key, retry_key__gt="", received_at__gt=since)
+    return tries.count()
 
 
 def get_world(

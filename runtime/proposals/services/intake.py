@@ -3,6 +3,7 @@
 Lock the flow and the agent, judge, write what follows from the verdict, append to the ledger, commit, ring.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 from uuid import UUID
@@ -10,6 +11,7 @@ from uuid import UUID
 from audit import actors, canonical
 from runtime.contracts import timestamps
 from runtime.contracts.envelope import ProposalEnvelope
+from runtime.contracts.facts import SnapshotFacts
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.proposal import ProposalDocument
@@ -18,11 +20,12 @@ from runtime.core import clock, idempotency, ports, transactions
 from runtime.core.idempotency import IdempotentRequest
 from runtime.core.ids import new_id
 from runtime.epochs.services import epochs
+from runtime.flows.models import Flow
 from runtime.flows.services import flows, locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
-from runtime.registry.models import Session
+from runtime.registry.models import Agent, Session
 from runtime.registry.services import agents
 
 
@@ -58,16 +61,57 @@ def submit(
     stored = idempotency.find_response(agent_pk=flow.agent_id, call=call, makes="proposal", dfid=flow.dfid)
     if stored is not None:
         return Answered(body=stored) if isinstance(stored, bytes) else stored
-    if flow.state not in OPEN_TO_PROPOSALS:
-        said = f"The flow is {flow.state} and accepts no proposals."
-        return Problem(
-            code=ProblemCode.FLOW_NOT_OPEN,
-            detail=f"{said} Read its feedback or open a new flow.",
-            dfid=str(flow.dfid),
-        )
+    refused = refuse_unless_open(flow)
+    if refused is not None:
+        return refused
     agent = agents.lock_by_pk(pk=flow.agent_id)
-    now = clock.now()
-    journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=now)
+    journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
+    snapshot = gate_facts.get_snapshot(flow=flow, context_ref=envelope.context_ref)
+    return decide(
+        journal=journal,
+        agent=agent,
+        session=session,
+        case=Submitted(envelope=envelope, snapshot=snapshot),
+        call=call,
+    )
+
+
+def refuse_unless_open(flow: Flow) -> Problem | None:
+    """409 for a flow that takes no proposal: it has ended, waits for a person, or is being executed."""
+    if flow.state in OPEN_TO_PROPOSALS:
+        return None
+    said = f"The flow is {flow.state} and accepts no proposals."
+    return Problem(
+        code=ProblemCode.FLOW_NOT_OPEN,
+        detail=f"{said} Read its feedback or open a new flow.",
+        dfid=str(flow.dfid),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """A proposal, and what it stands on.
+
+    `context_ref` names a context that was compiled with it, and `seen` what its snapshot was made of instead.
+    `compared` and `counts_other_flows` are those of `judging.judge`.
+    """
+
+    envelope: ProposalEnvelope
+    snapshot: SnapshotFacts | None
+    context_ref: str | None = None
+    seen: Mapping[str, int] | None = None
+    compared: judging.ComparedRules | None = None
+    counts_other_flows: bool = False
+
+
+def decide(
+    *, journal: Journal, agent: Agent, session: Session, case: Submitted, call: IdempotentRequest
+) -> Answered:
+    """Judge, store what follows and the answer to the call, and write the journal.
+
+    The caller holds the locks of the flow, which is open, and of the agent.
+    """
+    flow, envelope = journal.flow, case.envelope
     judged = judging.judge(
         flow=flow,
         agent=agent,
@@ -79,13 +123,17 @@ def submit(
             tenant=flow.tenant,
             author=journal.actor,
             received_at_ms=timestamps.to_ms(journal.at),
+            context_ref=case.context_ref,
+            seen=case.seen,
         ),
-        snapshot=gate_facts.get_snapshot(flow=flow, context_ref=envelope.context_ref),
+        snapshot=case.snapshot,
         # Asked again under the locks: a key may have been revoked since the call was let in.
         session_valid=Session.objects.filter(
-            pk=session.pk, expires_at__gt=now, key__revoked_at__isnull=True
+            pk=session.pk, expires_at__gt=clock.now(), key__revoked_at__isnull=True
         ).exists(),
         explain=envelope.explain or "",
+        compared=case.compared,
+        counts_other_flows=case.counts_other_flows,
     )
     flow.policy_kind = envelope.policy_kind
     journal.transition(FlowState.VALIDATING)

@@ -19,6 +19,9 @@ from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent, Bundle
 
+# The rules in force, and which of them were left out.
+ComparedRules = tuple[PolicyBundle, tuple[Mismatch, ...]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
@@ -57,13 +60,17 @@ def judge(
     session_valid: bool = True,
     lifts: tuple[Lift, ...] = (),
     explain: str = "",
+    compared: ComparedRules | None = None,
+    counts_other_flows: bool = False,
 ) -> Judged:
     """Judge `document` at the moment it was received. The caller holds the locks of flow and agent.
 
     `snapshot` is what its author was shown, and `lifts` the findings that a person lifts. Nothing is written.
+    `compared` are the rules, where the caller has read them. With `counts_other_flows`, tries at the same
+    that were rejected in other flows count as tries in this one.
     """
     at = timestamps.from_ms(document.received_at_ms)
-    rules, mismatches = gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind)
+    rules, mismatches = compared or gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind)
     facts = gate_facts.get_facts(
         flow=flow,
         agent=agent,
@@ -75,6 +82,12 @@ def judge(
         lifts=lifts,
         at=at,
     )
+    case = Case(proposal=document, facts=facts, rules=rules, now_ms=document.received_at_ms, gate=NEWEST)
+    if counts_other_flows:
+        elsewhere = gate_facts.count_rejected(agent=agent, rules=rules, retry_key=_retry_key(case), at=at)
+        flow.attempts_used = min(flow.attempts_used + elsewhere, flow.attempts_allowed)
+        tried = facts.flow.model_copy(update={"attempts_used": flow.attempts_used})
+        facts = facts.model_copy(update={"flow": tried})
     rules_body = rules.to_bytes()
     bundle = Bundle(digest=canonical.digest(rules_body), body=rules_body, created_at=at)
     judgement = pipeline.Judgement(
@@ -87,6 +100,7 @@ def judge(
     # Judged from the bytes that are stored, so that a replay sees exactly what the gate saw.
     answer = pipeline.judge_bytes(judgement, rules_body)
     verdict = VerdictDocument.from_bytes(answer)
+    costs_attempt = verdict.attempts_left < facts.flow.attempts_allowed - facts.flow.attempts_used
     body = document.to_bytes()
     proposal = Proposal(
         proposal_id=document.proposal_id,
@@ -100,6 +114,7 @@ def judge(
         explain=explain,
         received_at=at,
         valid_until=timestamps.from_ms(document.valid_until_ms),
+        retry_key=_retry_key(case) if costs_attempt else "",
     )
     row = Verdict(
         proposal=proposal,
@@ -120,6 +135,12 @@ def judge(
         facts=facts,
         mismatches=mismatches,
     )
+
+
+def _retry_key(case: Case) -> str:
+    """What makes tries the same: the kind, and what it takes its subjects to be."""
+    subjects = list(judged_rules.subjects_of(case).values())
+    return canonical.digest(canonical.encode([case.proposal.policy_kind, subjects]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,160 @@
+"""One governed action in one call: open the flow, compile the context, judge; all of it or nothing.
+
+The same services do it as for the three calls, and their entries come in the same order.
+"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from audit import actors, canonical
+from runtime.contexts.services import contexts
+from runtime.contracts import api_schemas, timestamps
+from runtime.contracts.envelope import ProposalCall
+from runtime.contracts.facts import SnapshotFacts
+from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
+from runtime.core import clock, idempotency, transactions
+from runtime.core.idempotency import IdempotentRequest
+from runtime.epochs.services import epochs
+from runtime.flows.models import Flow
+from runtime.flows.services import delegation, flows, locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.proposals.queries import gate_facts
+from runtime.proposals.services import intake
+from runtime.proposals.services.intake import Answered, Submitted
+from runtime.registry.models import Agent, Session
+from runtime.registry.services import agents
+
+UNSAID_TRIGGER: Final = "proposed in one call"
+
+
+@transactions.retried
+def submit(
+    *, session: Session, asked: ProposalCall, call: IdempotentRequest, traceparent: str = ""
+) -> Answered | Problem:
+    """Judge a proposal on a context of its own, in a new flow or in the one that it names.
+
+    Returns the stored answer for a repeated key, and a Problem for what costs no attempt and stores nothing:
+    that of `intake.submit` or of `flows.open_flow`, or 422 CONTEXT_REQUIRED. Raises
+    `transactions.BusyError` after three lost races.
+    """
+    place = _lock_flow(session.agent, asked) if asked.dfid is not None else _lock_parent(session.agent, asked)
+    if isinstance(place, Problem):
+        return place
+    flow, parent = place
+    # Only one of fifty equal calls comes through at a time: the rest find its answer.
+    agent = agents.lock_by_pk(pk=session.agent_id)
+    dfid = None if flow is None else flow.dfid
+    stored = idempotency.find_response(agent_pk=agent.pk, call=call, makes="proposal", dfid=dfid)
+    if stored is not None:
+        return Answered(body=stored) if isinstance(stored, bytes) else stored
+    compared = gate_facts.compare_rules(agent=agent, kind_name=asked.policy_kind)
+    refused = _refuse_flow(asked, flow=flow, parent=parent, agent=agent) or _refuse_context(
+        asked, compared[0].kind
+    )
+    if refused is not None:
+        return refused
+    journal = (
+        flows.begin(agent=agent, trigger=_trigger(asked), traceparent=traceparent, parent=parent)
+        if flow is None
+        else Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
+    )
+    if asked.context_ref is not None:
+        snapshot = gate_facts.get_snapshot(flow=journal.flow, context_ref=asked.context_ref)
+        case = Submitted(
+            envelope=asked, snapshot=snapshot, compared=compared, counts_other_flows=flow is None
+        )
+    else:
+        frozen = contexts.freeze(journal, agent)
+        case = Submitted(
+            envelope=asked,
+            snapshot=_seen(asked, frozen, journal),
+            context_ref=frozen.context_ref,
+            seen=asked.seen,
+            compared=compared,
+            counts_other_flows=flow is None,
+        )
+    answer = intake.decide(journal=journal, agent=agent, session=session, case=case, call=call)
+    if parent is not None:
+        delegation.record(parent=parent, child=journal.flow)
+    return answer
+
+
+@transactions.retried
+def claim_batch(*, session: Session, call: IdempotentRequest, count: int) -> Problem | None:
+    """Keep what a batch of `count` proposals asks, before any of it is judged; 422 for another under its key.
+
+    Its proposals have their answers by themselves, so a repeat goes on where a crash has ended the first.
+    """
+    agents.lock_by_pk(pk=session.agent_id)
+    stored = idempotency.find_response(agent_pk=session.agent_id, call=call, makes="batch")
+    if stored is None:
+        body = canonical.encode({"proposals": count})
+        idempotency.store_response(agent_pk=session.agent_id, call=call, body=body, at=clock.now())
+    return stored if isinstance(stored, Problem) else None
+
+
+# The flow of a further try, and the parent of a new one; each is None where there is none.
+_Place = tuple[Flow | None, Flow | None]
+
+
+def _lock_flow(agent: Agent, asked: ProposalCall) -> _Place | Problem:
+    dfid = api_schemas.uuid_of(asked.dfid or "")
+    flow = None if dfid is None else locks.lock_own(agent=agent, dfid=dfid)
+    if flow is None:
+        return flows.not_found()
+    return epochs.refuse_proposal(flow) or (flow, None)
+
+
+def _lock_parent(agent: Agent, asked: ProposalCall) -> _Place | Problem:
+    refused = epochs.refuse_while_recovering()
+    if refused is not None:
+        return refused
+    if asked.parent_dfid is None:
+        return None, None
+    parent = delegation.lock_parent(dfid=UUID(asked.parent_dfid), tenant=agent.tenant)
+    return delegation.not_delegated() if parent is None else (None, parent)
+
+
+def _refuse_flow(
+    asked: ProposalCall, *, flow: Flow | None, parent: Flow | None, agent: Agent
+) -> Problem | None:
+    if flow is not None:
+        return intake.refuse_unless_open(flow)
+    return None if parent is None else delegation.refuse(parent=parent, agent=agent)
+
+
+def _refuse_context(asked: ProposalCall, kind: KindDocument | None) -> Problem | None:
+    """422 where the proposal stands on nothing, or on what nobody has looked at and its kind asks for more.
+
+    A kind that is not there is for the gate to reject.
+    """
+    if asked.context_ref is not None:
+        return None
+    if asked.context is None:
+        detail = 'Send the context_ref of a context of the flow, or context: "current".'
+    elif kind is None:
+        return None
+    elif kind.requires_context:
+        detail = f"{kind.kind} asks for a context that the agent has seen. Send its context_ref and its dfid."
+    elif kind.depends_on and kind.context_current is None and asked.seen is None:
+        detail = f"{kind.kind} depends on facts. Send their versions in seen, or a context_ref and its dfid."
+    else:
+        return None
+    return Problem(code=ProblemCode.CONTEXT_REQUIRED, detail=detail)
+
+
+def _seen(asked: ProposalCall, frozen: contexts.Frozen, journal: Journal) -> SnapshotFacts:
+    """What the proposal stands on: what the agent says it has seen, else the context compiled with it."""
+    if asked.seen is not None:
+        return gate_facts.get_seen(
+            tenant=journal.flow.tenant, seen=asked.seen, selected=frozen.selected, at=journal.at
+        )
+    return SnapshotFacts(
+        facts=gate_facts.flat(frozen.content["facts"]), expires_at_ms=timestamps.to_ms(frozen.expires_at)
+    )
+
+
+def _trigger(asked: ProposalCall) -> Any:
+    return UNSAID_TRIGGER if asked.trigger is None else asked.trigger

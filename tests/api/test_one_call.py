@@ -83,6 +83,7 @@ def test_stands_on_a_context_that_was_asked_for(trader: api_client.Caller) -> No
     assert [reason["code"] for reason in stranger["reasons"]] == ["CONTEXT_UNKNOWN"]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("fields", "changes", "allowed"),
     [
@@ -106,6 +107,7 @@ def test_asks_for_a_context_that_was_seen(
         assert nothing_is_stored()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("seen", "price", "codes"),
     [
@@ -134,6 +136,7 @@ def test_what_was_seen_long_ago_has_expired(trader: api_client.Caller, settings:
     assert "CONTEXT_EXPIRED" in codes
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("changes", "status", "code"),
     [

@@ -1,8 +1,9 @@
 """`make bench`: speed as ratios of figures of one run; only the ratios carry over to other machines.
 
-Parts: `gate` (proposal to verdict over HTTP), `judge` (the gate alone), `stop` (the kill switch), `desk` (an
-escalation's commit to its row in every browser), `pages` (server CPU of the queue and of decisions), `ledger`
-(sealing under load, and verification). By its name alone: `ledger_growth` (searches in a large ledger).
+Parts: `gate` (proposal to verdict over HTTP), `action` (CPU of an action in three calls and in one), `judge`
+(the gate alone), `stop` (the kill switch), `desk` (an escalation's commit to its row in every browser),
+`pages` (server CPU of the queue and of decisions), `ledger` (sealing under load, and verification). By its name
+alone: `ledger_growth` (searches in a large ledger).
 """
 
 import argparse
@@ -12,13 +13,13 @@ import sys
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
 
-from bench import desk, environment, gate, judge, kill_switch, ledger, ledger_growth, load, pages
+from bench import action, desk, environment, gate, judge, kill_switch, ledger, ledger_growth, load, pages
 from bench.environment import Stand
 
 POSTGRES = os.environ.get("DIR_BENCH_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
 REDIS = os.environ.get("DIR_BENCH_REDIS", "redis://127.0.0.1:6379/14")
 DATABASES = ("sqlite", "postgresql")
-PARTS = ("judge", "stop", "gate", "desk", "pages", "ledger")
+PARTS = ("judge", "stop", "gate", "action", "desk", "pages", "ledger")
 # Takes many minutes, so only where it is asked for.
 LONG = ("ledger_growth",)
 
@@ -28,6 +29,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--only", choices=(*PARTS, *LONG), help="one part alone")
     parser.add_argument("--calls", type=int, default=800, help="calls in a round of `gate` (default 800)")
+    parser.add_argument(
+        "--actions", type=int, default=200, help="actions in a round of `action` (default 200)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each ratio (default 3)")
     parser.add_argument("--stops", type=int, default=10, help="how often each switch is pressed (default 10)")
     parser.add_argument("--escalations", type=int, default=24, help="escalations of `desk` (default 24)")
@@ -52,6 +56,10 @@ def main() -> int:
         print(f"\n{load.CLIENTS} closed-loop clients, {rounds}, median round")
         print(f"{'database':<12}{'what':<28}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}")
         whole &= _on_each(databases, lambda ground: gate.run(ground, asked.calls, asked.rounds))
+    if "action" in parts:
+        print(f"\nCPU of one action, median of {asked.rounds} rounds of {asked.actions}")
+        print(f"{'database':<12}{'what':<28}{'server ms':>12}{'in db ms':>12}")
+        whole &= _on_each(databases, lambda ground: action.run(ground, asked.actions, asked.rounds))
     if "desk" in parts:
         print(f"\ncommit of an escalation -> its row, {asked.browsers} browsers on the queue")
         print(f"{'database':<12}{'what':<32}{'times':>8}{'p50 ms':>10}{'p99 ms':>10}{'max ms':>10}")

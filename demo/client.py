@@ -117,25 +117,25 @@ class Client:
     def propose(self, dfid: str, proposal: Mapping[str, Any], *, idempotency_key: str = "") -> GivenVerdict:
         """Submit a claim; whatever happens on the way, it is judged once under its key."""
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        body = self._call("POST", f"/flows/{dfid}/proposals", proposal, headers).body
-        reasons = tuple(
-            VerdictReason(
-                code=str(row["code"]),
-                message=str(row.get("message", "")),
-                proposed_value=row.get("proposed_value"),
-                limit=row.get("limit"),
-            )
-            for row in body["reasons"]
-        )
-        return GivenVerdict(
-            dfid=str(body["dfid"]),
-            verdict=str(body["verdict"]),
-            state=str(body["state"]),
-            attempts_left=int(body["attempts_left"]),
-            reasons=reasons,
-            intent_id=body.get("intent_id"),
-            escalation_id=body.get("escalation_id"),
-        )
+        return _given(self._call("POST", f"/flows/{dfid}/proposals", proposal, headers).body)
+
+    def propose_at_once(
+        self,
+        proposal: Mapping[str, Any],
+        *,
+        trigger: str = "",
+        seen: Mapping[str, int] | None = None,
+        dfid: str = "",
+        idempotency_key: str = "",
+    ) -> GivenVerdict:
+        """Open a flow, have its context compiled and propose, in one call; or try again in the flow ``dfid``.
+
+        ``seen`` names the facts that the claim stands on, each by the version that was read.
+        """
+        rest = {"trigger": trigger, "seen": seen, "dfid": dfid}
+        body = {**proposal, "context": "current", **{name: told for name, told in rest.items() if told}}
+        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        return _given(self._call("POST", "/proposals", body, headers).body)
 
     def report_usage(
         self, dfid: str, *, tokens: int, cost_usd: str, tool_calls: int = 0
@@ -215,6 +215,27 @@ class Client:
                     raise
             self.handshake()
         raise AssertionError("unreachable: the second try returns or raises")
+
+
+def _given(body: Mapping[str, Any]) -> GivenVerdict:
+    reasons = tuple(
+        VerdictReason(
+            code=str(row["code"]),
+            message=str(row.get("message", "")),
+            proposed_value=row.get("proposed_value"),
+            limit=row.get("limit"),
+        )
+        for row in body["reasons"]
+    )
+    return GivenVerdict(
+        dfid=str(body["dfid"]),
+        verdict=str(body["verdict"]),
+        state=str(body["state"]),
+        attempts_left=int(body["attempts_left"]),
+        reasons=reasons,
+        intent_id=body.get("intent_id"),
+        escalation_id=body.get("escalation_id"),
+    )
 
 
 def _bearer(token: str) -> dict[str, str]:

@@ -445,15 +445,13 @@ class KindDocument(Contract):
         default_factory=dict, exclude_if=is_empty
     )
 
-    # A proposal must name a context that was compiled for the agent before: none is made within its call.
     requires_context: bool = Field(default=False, exclude_if=is_false)
-    # With `depends_on`, a context made within the call needs this, or what the agent says it has seen.
     context_current: Literal["allowed"] | None = Field(default=None, exclude_if=is_none)
 
     @model_validator(mode="after")
     def _asks_one_way(self) -> Self:
         if self.requires_context and self.context_current is not None:
-            raise ValueError("requires_context and context_current: allowed contradict each other")
+            raise ValueError("requires_context contradicts context_current: allowed")
         return self
 
     @property

@@ -210,6 +210,21 @@ def test_a_session_that_ended_is_opened_again(console: Stack) -> None:
     client.wire.close()
 
 
+def test_proposes_in_one_call_and_tries_again_in_its_flow(console: Stack) -> None:
+    client = _cast(console, Steady, "momentum-trader").client
+    body = {
+        "policy_kind": "UPDATE_WATCHLIST",
+        "params": {"symbol": "DOGE", "action": "ADD"},
+        "execution_constraints": {"validity_window_sec": 60},
+        "confidence": 0.95,
+    }
+    first = client.propose_at_once(body, trigger="a look around")
+    assert (first.verdict, first.state) == ("REJECT", "ACTIVE")
+    again = client.propose_at_once({**body, "params": {"symbol": "AAPL", "action": "ADD"}}, dfid=first.dfid)
+    client.wire.close()
+    assert (again.dfid, again.verdict) == (first.dfid, "ACCEPT")
+
+
 def test_a_wrong_key_is_told_and_not_tried_for_ever(console: Stack) -> None:
     client = Client(
         base_url=console.base_url, agent_id="momentum-trader", key="agk_0000000000000000." + "A" * 43

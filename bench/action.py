@@ -1,0 +1,85 @@
+"""What one governed action costs: in three calls (flow, context, proposal) and in one, side by side.
+
+The kind has a dependency, a limit, a rule, a claim and a stored context. CPU is read from the process table
+around a row of actions of one client, so other load on the machine changes little. The roads take turns.
+"""
+
+import statistics
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import urlsplit
+
+import yaml
+
+from bench import environment, process_cpu
+from bench.environment import Server, Stand
+from demo.client import Client, GivenVerdict
+
+AGENT: Final = "bench-agent"
+BODY: Final = {
+    "policy_kind": "BENCH_ORDER",
+    "params": {"symbol": "ACME", "quantity": 5, "notional_cents": 50000},
+    "execution_constraints": {"validity_window_sec": 3600, "max_slippage_bps": 50},
+    "confidence": 0.9,
+}
+SEEN: Final = {"price.ACME": 1, "market.state": 1}
+Road = Callable[[Client], GivenVerdict]
+
+
+def three_calls(client: Client) -> GivenVerdict:
+    """Open a flow, ask for its context, propose."""
+    dfid = client.open_flow(trigger="bench")
+    return client.propose(dfid, {**BODY, "context_ref": client.context(dfid).ref})
+
+
+def one_call(client: Client) -> GivenVerdict:
+    """The same at once, on the facts that were seen."""
+    return client.propose_at_once(BODY, trigger="bench", seen=SEEN)
+
+
+ROADS: Final[dict[str, Road]] = {"three calls": three_calls, "one call": one_call}
+
+
+def run(stand: Stand, actions: int, rounds: int) -> None:
+    """Measure on one database, and print CPU milliseconds for each action by road."""
+    _load(stand)
+    key = environment.manage(stand, "issue_key", AGENT)
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ROADS}
+    with environment.serving(stand, "dir_console.asgi:application") as server:
+        client = Client(base_url=server.base_url, agent_id=AGENT, key=key)
+        for road in ROADS.values():
+            _measure(stand, server, client, road, 20)  # the first calls compile rules and statements
+        for _ in range(rounds):
+            for name, road in ROADS.items():
+                found[name].append(_measure(stand, server, client, road, actions))
+        client.wire.close()
+    middles = {
+        name: [statistics.median(part) for part in zip(*costs, strict=True)] for name, costs in found.items()
+    }
+    for name, (server_ms, database_ms) in middles.items():
+        print(f"{stand.name:<12}{name:<28}{server_ms:>12.1f}{database_ms:>12.1f}")
+    ratio = sum(middles["one call"]) / sum(middles["three calls"])
+    print(f"{stand.name:<12}{'one call / three calls':<28}{ratio:>12.2f}")
+
+
+def _load(stand: Stand) -> None:
+    """The bench's pack, whose kind also claims; nothing that is reserved is released in the bench."""
+    pack = yaml.safe_load((environment.ROOT / "bench" / "pack.yaml").read_text())
+    pack["resources"] = [{"name": "cash:bench", "capacity": 10**12, "unit": "cents"}]
+    pack["policy_kinds"][0]["claims"] = [{"resource": "cash:bench", "amount": "params.notional_cents"}]
+    environment.activate(stand, yaml.safe_dump(pack, sort_keys=False))
+
+
+def _measure(stand: Stand, server: Server, client: Client, road: Road, actions: int) -> tuple[float, float]:
+    """CPU milliseconds per action: of the server's processes, and of the database's backends."""
+    name = PurePosixPath(urlsplit(stand.environ.get("DATABASE_URL", "")).path).name
+    began_ms = process_cpu.of_tree(server.pid)
+    database_ms = process_cpu.of_database(name) if name else 0.0
+    for _ in range(actions):
+        verdict = road(client)
+        if verdict.verdict != "ACCEPT":
+            raise RuntimeError(f"the bench's proposal was not accepted: {verdict}")
+    used_ms = process_cpu.of_tree(server.pid) - began_ms
+    database_ms = process_cpu.of_database(name) - database_ms if name else 0.0
+    return used_ms / actions, database_ms / actions

@@ -2,8 +2,8 @@
 
 Parts: `gate` (proposal to verdict over HTTP), `action` (CPU of an action in three calls and in one), `judge`
 (the gate alone), `stop` (the kill switch), `desk` (an escalation's commit to its row in every browser),
-`pages` (server CPU of the queue and of decisions), `ledger` (sealing under load, and verification). By its name
-alone: `ledger_growth` (searches in a large ledger).
+`pages` (server CPU of the queue and of decisions), `ledger` (sealing under load, and verification). By its
+name alone: `ledger_growth` (searches in a large ledger).
 """
 
 import argparse

@@ -10,14 +10,19 @@ from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 from typing_extensions import TypedDict
 
 from audit.canonical import MAX_SAFE_INTEGER
-from runtime.contracts.api_schemas import FACT_PATH, MAX_FACT_PATH_CHARS, Body, Dfid, Trigger
+from runtime.contracts.api_schemas import FACT_PATH, Body, Dfid, Trigger
 
 MAX_WINDOW_S = 86_400
 MAX_SEEN = 100
 MAX_BATCH = 100
 
-FactPath = Annotated[str, StringConstraints(pattern=FACT_PATH, max_length=MAX_FACT_PATH_CHARS)]
-FactVersionNumber = Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER)]
+# By path; a path without a fact is one that was not seen.
+SeenVersions = Annotated[
+    dict[
+        Annotated[str, StringConstraints(pattern=FACT_PATH)], Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER)]
+    ],
+    Field(max_length=MAX_SEEN, json_schema_extra={"additionalProperties": False}),
+]
 
 # A window or a confidence stays the number that was sent: 30 never becomes 30.0.
 Window = Annotated[int, Field(gt=0, le=MAX_WINDOW_S)] | Annotated[float, Field(gt=0, le=MAX_WINDOW_S)]
@@ -59,7 +64,7 @@ class ProposalCall(ProposalEnvelope):
     trigger: Trigger | dict[str, JsonValue] | None = None
     parent_dfid: Dfid | None = None
     context: Literal["current"] | None = None
-    seen: Annotated[dict[FactPath, FactVersionNumber], Field(max_length=MAX_SEEN)] | None = None
+    seen: SeenVersions | None = None
 
 
 class ProposalBatch(Body):

@@ -17,6 +17,8 @@ from runtime.core.models import Answer
 from runtime.flows.models import Flow, Proposal
 from runtime.kernel import versions
 from runtime.maintenance.services import erasure
+from runtime.proposals.queries import flow_replay
+from runtime.proposals.queries.replay_results import ReplayEqual
 from runtime.registry.models import PolicyKind
 from tests.support import api_client, factories
 
@@ -76,7 +78,7 @@ def test_a_further_try_names_the_flow(trader: api_client.Caller) -> None:
 
 def test_stands_on_a_context_that_was_asked_for(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
-    given = {"context_ref": trader.context(dfid), "context": None, "seen": None}
+    given: dict[str, Any] = {"context_ref": trader.context(dfid), "context": None, "seen": None}
     assert one_call(trader, dfid=dfid, **given).ok()["verdict"] == "ACCEPT"
     # Another flow's context is none of a new flow.
     stranger = one_call(trader, "k2", **given).ok()
@@ -127,6 +129,8 @@ def test_what_was_seen_is_judged_as_a_context(
     verdict = one_call(trader, seen=seen).ok()
     assert [reason["code"] for reason in verdict["reasons"]] == codes
     assert isinstance(verify_database(), Whole)
+    replayed = flow_replay.replay(tenant="default", dfid=UUID(verdict["dfid"]))
+    assert isinstance(replayed, ReplayEqual), replayed
 
 
 def test_what_was_seen_long_ago_has_expired(trader: api_client.Caller, settings: Any) -> None:

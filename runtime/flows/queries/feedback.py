@@ -35,7 +35,9 @@ def page(*, flow: Flow, after: int) -> FeedbackPage:
 
 
 def latest(*, flow: Flow, count: int) -> tuple[FeedbackEvent, ...]:
-    """The last `count` events of a flow, oldest first."""
+    """The last `count` events of a flow, oldest first; the caller holds its lock."""
+    if not flow.feedback_seq:
+        return ()
     rows = Feedback.objects.filter(flow=flow).order_by("-seq")[:count]
     return tuple(reversed([read(row) for row in rows]))
 

@@ -201,13 +201,11 @@ def get_seen(*, tenant: str, seen: Mapping[str, int], selected: Sequence[str], a
         for path, version in seen.items()
         if any(templates.selects(selector, path) for selector in selected)
     }
-    shown = visible_facts.list_named(tenant=tenant, versions=visible)
-    later = visible_facts.list_named(
-        tenant=tenant, versions={path: version + 1 for path, version in visible.items()}
-    )
-    until = min([at, *(row.written_at for row in later.values())])
+    found = visible_facts.list_with_next(tenant=tenant, versions=visible)
+    shown = [row for row in found if row.version == visible[row.path]]
+    until = min([at, *(row.written_at for row in found if row.version > visible[row.path])])
     return SnapshotFacts(
-        facts={path: canonical.decode(bytes(row.value)) for path, row in shown.items()},
+        facts={row.path: canonical.decode(bytes(row.value)) for row in shown},
         expires_at_ms=timestamps.to_ms(until + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)),
     )
 

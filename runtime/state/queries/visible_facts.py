@@ -81,6 +81,14 @@ def list_named(*, tenant: str, versions: Mapping[str, int]) -> dict[str, FactVer
     return {row.path: row for row in rows}
 
 
+def list_with_next(*, tenant: str, versions: Mapping[str, int]) -> list[FactVersion]:
+    """The named version of each fact and the one after it, as far as they are there."""
+    wanted = Q()
+    for path, version in versions.items():
+        wanted |= Q(path=path, version__in=(version, version + 1))
+    return list(FactVersion.objects.of(tenant).filter(wanted)) if versions else []
+
+
 def list_current(*, tenant: str, paths: Collection[str]) -> dict[str, Fact]:
     """The current version of each fact, by path."""
     return {row.path: row for row in Fact.objects.of(tenant).filter(path__in=paths)}

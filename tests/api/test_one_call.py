@@ -14,6 +14,7 @@ from runtime.contexts.models import Snapshot
 from runtime.contracts.policy_kind import KindDocument
 from runtime.core import clock
 from runtime.core.models import Answer
+from runtime.epochs.models import Epoch
 from runtime.flows.models import Flow, Proposal
 from runtime.kernel import versions
 from runtime.maintenance.services import erasure
@@ -254,3 +255,33 @@ def test_the_words_of_the_answer_are_erased_with_its_flow(trader: api_client.Cal
     assert isinstance(erased, erasure.Erased), erased
     assert len(erased.flows) == 1
     one_call(trader, params={"symbol": "AAPL"}).problem(410, "FLOW_ERASED")
+
+
+def test_waiting_for_the_rate_limit_costs_no_try(trader: api_client.Caller) -> None:
+    factories.change_manifest(api_client.TRADER, proposals_per_minute=1)
+    one_call(trader).ok()
+    told = one_call(trader, "k2").ok()
+    assert [reason["code"] for reason in told["reasons"]] == ["RATE_LIMITED"]
+    assert (told["state"], told["attempts_left"], told["retry_after_s"] > 0) == ("ACTIVE", 3, True)
+    assert not Proposal.objects.exclude(retry_key="").exists()
+
+
+def test_spends_tokens_and_opens_budgets_as_ever(trader: api_client.Caller) -> None:
+    factories.change_manifest(api_client.TRADER, escalations_per_hour=1, compute={"tokens": 10})
+    large = {"symbol": "AAPL", "action": "BUY", "quantity": 1, "notional_cents": 200_000}
+    told = one_call(trader, params=large).ok()
+    assert (told["verdict"], told["state"], bool(told["escalation_id"])) == ("ESCALATE", "ESCALATED", True)
+    assert trader.get(f"/flows/{told['dfid']}").ok()["budget"]["tokens_left"] == 10
+    empty = one_call(trader, "k2", params=large).ok()
+    assert (empty["verdict"], empty["state"]) == ("REJECT", "ABORTED")
+    barred = one_call(trader, "k3").ok()
+    assert [reason["code"] for reason in barred["reasons"]] == ["AGENT_PASSIVE"]
+    assert isinstance(verify_database(), Whole)
+
+
+def test_waits_while_a_restored_backup_is_looked_at(trader: api_client.Caller) -> None:
+    dfid = trader.open_flow()
+    Epoch.objects.update(restored_at=clock.now(), missing=b"{}")
+    one_call(trader).problem(503, "RECOVERY")
+    one_call(trader, dfid=dfid).problem(503, "RECOVERY")
+    assert not Proposal.objects.exists()

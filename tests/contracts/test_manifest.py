@@ -50,6 +50,8 @@ def test_reads_back_from_its_own_bytes() -> None:
         ({"escalate_below_confidence": "0.5"}, ("escalate_below_confidence",)),
         ({"escalations_per_hour": -1}, ("escalations_per_hour",)),
         ({"max_intent_retries": 0}, ("max_intent_retries",)),
+        ({"retry_window_s": 0}, ("retry_window_s",)),
+        ({"retry_window_s": 86_401}, ("retry_window_s",)),
         ({"subscribes": ["price"]}, ("subscribes", 0)),
         ({"subscribes": ["*"]}, ("subscribes", 0)),
         ({"subscribes": [3]}, ("subscribes", 0)),

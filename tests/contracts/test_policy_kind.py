@@ -92,6 +92,13 @@ def test_an_http_step_names_target_and_request() -> None:
     assert read(steps=[{"id": "a", "executor": "simulated"}]).steps[0].request is None
 
 
+def test_a_context_is_asked_for_in_one_way() -> None:
+    assert places(requires_context=True, context_current="allowed") == [()]
+    assert [one[0] for one in places(context_current="refused")] == ["context_current"]
+    assert read(requires_context=True).requires_context
+    assert read(context_current="allowed").context_current == "allowed"
+
+
 def test_each_tier_asks_for_its_confidence() -> None:
     assert [CONFIDENCE_THRESHOLDS[tier] for tier in RiskTier] == [0.6, 0.7, 0.8, 0.9]
     assert read().confidence_threshold == 0.8

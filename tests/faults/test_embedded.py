@@ -1,14 +1,18 @@
 """The embedded console is killed in the middle of a burst and started again on the same folder."""
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from demo.client import Client
 from tests.faults import accounting, burst, scenarios
 from tests.faults.stack import Stack
 from tests.support.wait_until import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
+PROPOSED = "from runtime.flows.models import Proposal\nanswer = Proposal.objects.count()"
 
 
 def test_carries_out_a_whole_burst_once(embedded: Stack, tmp_path: Path) -> None:
@@ -72,3 +76,36 @@ def test_asks_a_person_when_the_answer_proves_nothing(embedded: Stack, tmp_path:
 
     accounting.check_burst(done)
     assert accounting.check_exactly_once(embedded, done) == {"done": 10, "with a person": 2}
+
+
+def test_a_batch_goes_on_where_a_crash_has_ended_it(embedded: Stack) -> None:
+    """Its client sends the same batch again under its key: what was decided stays as it was."""
+    client = Client(
+        base_url=embedded.base_url,
+        agent_id="load-0",
+        key=json.loads(embedded.keys.read_text())["load-0"],
+        patience_s=90,
+    )
+    client.handshake()
+    body = {
+        "policy_kind": "PLACE_ORDER",
+        "params": {"symbol": "MSFT", "quantity": 1},
+        "execution_constraints": {"validity_window_sec": 600},
+        "confidence": 0.9,
+        "context": "current",
+    }
+    sent = {"proposals": [{**body, "explain": f"number {number}"} for number in range(100)]}
+    before = embedded.ask(PROPOSED)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        heard = pool.submit(client._call, "POST", "/proposals/batch", sent, {"Idempotency-Key": "batch"})
+        until(lambda: embedded.ask(PROPOSED) > before + 5, timeout_s=60, interval_s=0.02)
+        embedded.processes["server"].kill()
+        decided = embedded.ask(PROPOSED) - before
+        assert 0 < decided < 100
+        embedded.start("server")
+        answers = heard.result(timeout=120).body["answers"]
+    client.wire.close()
+    assert [(each["status"], each["body"]["verdict"]) for each in answers] == [(200, "ACCEPT")] * 100
+    assert len({each["body"]["proposal_id"] for each in answers}) == 100
+    assert embedded.ask(PROPOSED) == before + 100
+    assert embedded.ledger_is_whole()

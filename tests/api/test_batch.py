@@ -9,8 +9,8 @@ from audit.verification.verify import Whole, verify_database
 from runtime.contracts import api_schemas
 from runtime.core import transactions
 from runtime.core.models import Answer
-from runtime.flows.models import Flow, Intent, Proposal
-from runtime.proposals.services import intake, one_call
+from runtime.flows.models import Flow, Proposal
+from runtime.proposals.services import one_call
 from tests.support import api_client
 
 pytestmark = pytest.mark.once
@@ -66,37 +66,6 @@ def test_a_batch_of_another_form_stores_nothing(trader: api_client.Caller, propo
 
 def test_asks_for_a_key(trader: api_client.Caller) -> None:
     trader.post("/proposals/batch", {"proposals": [proposal()]}).problem(400, "IDEMPOTENCY_KEY_MISSING")
-
-
-class Crash(BaseException):
-    """The process ends here."""
-
-
-def test_after_a_crash_in_the_middle_a_repeat_goes_on(
-    trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decide = intake.decide
-    decided: list[str] = []
-
-    def dies_at_the_third(**named: Any) -> intake.Answered:
-        if len(decided) == 2:
-            raise Crash
-        answer = decide(**named)
-        decided.append(named["call"].path)
-        return answer
-
-    monkeypatch.setattr(intake, "decide", dies_at_the_third)
-    sent = [proposal(explain=f"number {number}") for number in range(4)]
-    with pytest.raises(Crash):
-        batch(trader, *sent)
-    before = set(Proposal.objects.values_list("pk", flat=True))
-    assert len(before) == Intent.objects.count() == 2
-    monkeypatch.undo()
-    answers = batch(trader, *sent).ok()["answers"]
-    assert [each["body"]["verdict"] for each in answers] == ["ACCEPT"] * 4
-    assert {str(pk) for pk in before} == {each["body"]["proposal_id"] for each in answers[:2]}
-    assert Proposal.objects.count() == Intent.objects.count() == 4
-    assert isinstance(verify_database(), Whole)
 
 
 def test_one_that_loses_its_races_is_retriable_and_alone(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from runtime.contracts.envelope import ProposalEnvelope
-from runtime.contracts.policy_kind import Contract
+from runtime.contracts.policy_kind import Contract, is_none
 
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -41,6 +41,8 @@ class ProposalDocument(Contract):
     conditions: tuple[str, ...] = ()
     received_at_ms: int
     valid_until_ms: int
+    # 32 random hexadecimal digits, so that no guess of the words can be confirmed by a digest.
+    salt: str | None = Field(default=None, exclude_if=is_none)
 
     @classmethod
     def from_envelope(
@@ -53,6 +55,7 @@ class ProposalDocument(Contract):
         tenant: str,
         author: str,
         received_at_ms: int,
+        salt: str | None = None,
     ) -> Self:
         """The proposal of an agent. Its explanation is stored beside it, so that it can be erased."""
         window = timedelta(seconds=envelope.execution_constraints["validity_window_sec"])
@@ -73,6 +76,7 @@ class ProposalDocument(Contract):
             expected_effects=envelope.expected_effects,
             received_at_ms=received_at_ms,
             valid_until_ms=received_at_ms + window // timedelta(milliseconds=1),
+            salt=salt,
         )
 
     @classmethod
@@ -87,6 +91,7 @@ class ProposalDocument(Contract):
         conditions: tuple[str, ...],
         evidence_hash: str,
         received_at_ms: int,
+        salt: str | None = None,
     ) -> Self:
         """The proposal of a person: an agent's `stored` one, with other `params` where they are given.
 
@@ -111,6 +116,7 @@ class ProposalDocument(Contract):
             conditions=conditions,
             received_at_ms=received_at_ms,
             valid_until_ms=received_at_ms + stored.window_ms,
+            salt=salt,
         )
 
     @property

@@ -1,5 +1,6 @@
 """Give an agent its working context: compile, freeze, store under the name that a proposal will cite."""
 
+import secrets
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from runtime.flows.models import Flow
 from runtime.flows.queries import feedback
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import context
+from runtime.kernel import context, salts
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
 from runtime.state.queries import memory_layers, visible_facts
@@ -51,6 +52,7 @@ def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | 
         update_fields=["expires_at"],
     )
     content = canonical.decode(compiled.body)
+    del content["salt"]
     journal.add(
         events.ContextCompiled(
             context_ref=compiled.context_ref, fact_count=len(content["versions"]), expires_at=expires_at
@@ -93,4 +95,11 @@ def _compile(flow: Flow, agent: Agent, at: datetime) -> context.Compiled:
         bounds=context.Bounds(since=timestamps.iso(since), tokens=settings.DIR_CONTEXT_TOKENS),
         memory=memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED),
         artifacts=memory_layers.list_artifacts(agent=agent, limit=context.MAX_ARTIFACTS),
+        salt=_salt_of(flow),
     )
+
+
+def _salt_of(flow: Flow) -> str:
+    """One salt for all contexts of a flow, so that the same content keeps its name."""
+    newest = Snapshot.objects.filter(flow=flow).order_by("-created_at").values_list("body", flat=True).first()
+    return (None if newest is None else salts.find(bytes(newest))) or secrets.token_hex(16)

@@ -3,6 +3,7 @@
 Lock the flow and the agent, judge, write what follows from the verdict, append to the ledger, commit, ring.
 """
 
+import secrets
 from dataclasses import dataclass
 from typing import assert_never
 from uuid import UUID
@@ -79,6 +80,7 @@ def submit(
             tenant=flow.tenant,
             author=journal.actor,
             received_at_ms=timestamps.to_ms(journal.at),
+            salt=secrets.token_hex(16),
         ),
         snapshot=gate_facts.get_snapshot(flow=flow, context_ref=envelope.context_ref),
         # Asked again under the locks: a key may have been revoked since the call was let in.

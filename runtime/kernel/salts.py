@@ -29,5 +29,9 @@ def find(body: bytes) -> str | None:
     if not isinstance(known, Mapping):
         return None
     asked = known.get("proposal")
-    places = (known.get("salt"), known.get("nonce"), asked.get("salt") if isinstance(asked, Mapping) else None)
+    places = (
+        known.get("salt"),
+        known.get("nonce"),
+        asked.get("salt") if isinstance(asked, Mapping) else None,
+    )
     return next((value for value in places if isinstance(value, str) and _SALT.fullmatch(value)), None)

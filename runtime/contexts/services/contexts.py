@@ -52,7 +52,6 @@ def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | 
         update_fields=["expires_at"],
     )
     content = canonical.decode(compiled.body)
-    del content["salt"]
     journal.add(
         events.ContextCompiled(
             context_ref=compiled.context_ref, fact_count=len(content["versions"]), expires_at=expires_at

@@ -1,7 +1,7 @@
 """Salts that make the digest of a body a commitment: without the salt, a guess of the words confirms nothing.
 
-A salt is a member of the body that is hashed, so it is erased with the words. What is worked out from a salted
-proposal has a salt of its own, derived from it: whoever is given one body learns nothing of the others' salts.
+A salt is a member of the body that is hashed, so it is erased with the words. What is worked out from a
+salted proposal has a salt of its own, derived from it: one body tells nothing of the salts of others.
 """
 
 import re
@@ -16,7 +16,7 @@ _SALT: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def derive(salt: str | None, *, of: str) -> str | None:
-    """The salt of the body named `of`, from the one of its proposal; None for what has none (older bodies)."""
+    """The salt of the body named `of`, from that of its proposal; None for an older one without."""
     return None if salt is None else canonical.digest(canonical.encode([of, salt]))[:DIGITS]
 
 

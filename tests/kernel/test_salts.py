@@ -5,6 +5,7 @@ import pytest
 from audit import canonical
 from runtime.kernel import salts
 from runtime.kernel.gate import pipeline
+from runtime.kernel.gate.gate_input import PolicyBundle
 from tests.support import gate_cases
 
 SALT = "5a" * 16
@@ -19,7 +20,7 @@ def test_what_follows_from_a_proposal_has_a_salt_of_its_own() -> None:
 
 
 def test_a_salt_changes_the_digest_of_a_verdict_and_nothing_else() -> None:
-    rules = pipeline.PolicyBundle(manifest=gate_cases.manifest(), kind=gate_cases.kind())
+    rules = PolicyBundle(manifest=gate_cases.manifest(), kind=gate_cases.kind())
     plain, salted = (
         pipeline.judge(gate_cases.proposal(salt=salt), gate_cases.facts(), rules, gate_cases.NOW_MS)
         for salt in (None, SALT)

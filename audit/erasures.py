@@ -16,7 +16,8 @@ SIGNED_PREFIX: Final = b"dir-console erased statement 1\n"
 class Erasure:
     """The last erasure of a flow's words. Entries with a number below `seq` name what is gone.
 
-    `statements` are the attested digests of signed statements, each with signature and key id.
+    `statements` are the attested digests of signed statements, each with signature and key id;
+    `salted` are digests whose bytes had a salt.
     """
 
     seq: int
@@ -27,6 +28,7 @@ class Erasure:
     payloads: int = 0
     guessable: int = 0
     statements: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    salted: frozenset[str] = frozenset()
 
 
 def signed_bytes(statement_digest: str) -> bytes:
@@ -51,6 +53,7 @@ def of_entry(
         payloads=payload["payloads"],
         guessable=payload["guessable"],
         statements={**(earlier.statements if earlier else {}), **attested},
+        salted=(earlier.salted if earlier else frozenset()) | set(payload.get("salted_digests") or ()),
     )
 
 

@@ -221,6 +221,7 @@ class JudgedEvidence(EvidenceDocument):
     figures: tuple[FigureShown, ...] | None = Field(default=None, exclude_if=is_none)
     questions: tuple[AnswerEvidence, ...] = Field(default=(), exclude_if=is_empty)
     units: AmountUnits | None = Field(default=None, exclude_if=is_none)
+    salt: str | None = Field(default=None, exclude_if=is_none)
 
     @property
     def agent_id(self) -> str:

@@ -21,6 +21,7 @@ class FlowErased(Event):
     """`counts` are the cells that were emptied, by table and column; `payloads` are those behind commitments.
 
     `guessable` counts the digests without a salt that stay: who guesses the words can confirm them by one.
+    `salted_digests` are the others: their bytes had a salt in them, which is erased with the words.
     """
 
     kind = Kind.FLOW_ERASED
@@ -29,3 +30,4 @@ class FlowErased(Event):
     payloads: int
     guessable: int
     statements: Annotated[tuple[AttestedStatement, ...], Strict(False)] = ()
+    salted_digests: Annotated[tuple[Text, ...], Strict(False)] = ()

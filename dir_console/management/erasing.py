@@ -50,4 +50,6 @@ def erase(dfids: Collection[UUID], *, reason: str, dry_run: bool) -> Iterator[st
         yield from (f"  {name}: {count}" for name, count in flow.counts.items())
         yield f"  texts behind commitments: {flow.payloads}"
         yield f"  digests without a salt that stay, so that a guess can be confirmed: {flow.guessable}"
+        for item in flow.digests:
+            yield f"    {item.field} {item.digest}: {'guessable' if item.is_guessable else 'salted'}"
         yield from (f"  not erased, a flow of its own: {child}" for child in flow.children)

@@ -1,5 +1,6 @@
 """The actions. OVERRIDE and MODIFY are new proposals by a stronger author, before the same gate."""
 
+import secrets
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -102,6 +103,7 @@ def judge_change(order: AuthorizedDecision, *, flow: Flow, agent: Agent, at: dat
             conditions=order.request.conditions,
             evidence_hash=order.escalation.evidence_hash,
             received_at_ms=timestamps.to_ms(at),
+            salt=secrets.token_hex(16),
         ),
         snapshot=SnapshotFacts(
             facts=order.judged.seen_facts, expires_at_ms=timestamps.to_ms(order.at) + stored.window_ms

@@ -28,7 +28,7 @@ from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import FindingOutcome, VerdictDocument
 from runtime.flows.models import Attempt, Intent, Proposal, Verdict
 from runtime.flows.queries import saga_progress
-from runtime.kernel import units
+from runtime.kernel import salts, units
 from runtime.kernel.gate import case_units
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
@@ -113,6 +113,7 @@ def build(
         input_digest=canonical.digest(judgement.to_bytes()),
         operational=None if intent is None else _operational(intent),
         explain=proposal.explain,
+        salt=salts.derive(asked.salt, of="evidence"),
     )
 
 

@@ -1,6 +1,8 @@
 """The frozen working context (DIR paper, 8): what an agent was shown, as it is stored and hashed."""
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from runtime.contracts.policy_kind import is_none
 
 
 class SeenFact(BaseModel):
@@ -86,3 +88,4 @@ class WorkingContext(BaseModel):
     schemas: tuple[SchemaRef, ...]
     budget: ContextBudget
     trimmed: tuple[Trimmed, ...] = ()
+    salt: str | None = Field(default=None, exclude_if=is_none)

@@ -26,6 +26,7 @@ class RenderedIntent(Contract):
     expected: tuple[Any, ...] = ()
     on_unknown: OnUnknown = Field(default=OnUnknown.PERSON, exclude_if=is_person)
     followed: bool = Field(default=False, exclude_if=is_false)
+    salt: str | None = Field(default=None, exclude_if=is_none)
 
 
 class Deviation(Contract):

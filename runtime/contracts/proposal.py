@@ -43,6 +43,8 @@ class ProposalDocument(Contract):
     seen: dict[str, int] | None = Field(default=None, exclude_if=is_none)
     received_at_ms: int
     valid_until_ms: int
+    # 32 random hexadecimal digits, so that no guess of the words can be confirmed by a digest.
+    salt: str | None = Field(default=None, exclude_if=is_none)
 
     @classmethod
     def from_envelope(
@@ -55,6 +57,7 @@ class ProposalDocument(Contract):
         tenant: str,
         author: str,
         received_at_ms: int,
+        salt: str,
         context_ref: str | None = None,
         seen: Mapping[str, int] | None = None,
     ) -> Self:
@@ -81,6 +84,7 @@ class ProposalDocument(Contract):
             seen=None if seen is None else dict(seen),
             received_at_ms=received_at_ms,
             valid_until_ms=received_at_ms + window // timedelta(milliseconds=1),
+            salt=salt,
         )
 
     @classmethod
@@ -95,6 +99,7 @@ class ProposalDocument(Contract):
         conditions: tuple[str, ...],
         evidence_hash: str,
         received_at_ms: int,
+        salt: str | None = None,
     ) -> Self:
         """The proposal of a person: an agent's `stored` one, with other `params` where they are given.
 
@@ -119,6 +124,7 @@ class ProposalDocument(Contract):
             conditions=conditions,
             received_at_ms=received_at_ms,
             valid_until_ms=received_at_ms + stored.window_ms,
+            salt=salt,
         )
 
     @property

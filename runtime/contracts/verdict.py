@@ -102,6 +102,8 @@ class VerdictDocument(Contract):
     exhausted: bool
     claims: tuple[ResourceClaim, ...] = Field(default=(), exclude_if=is_empty)
     figures: tuple[FigureShown, ...] = Field(default=(), exclude_if=is_empty)
+    # From that of the proposal; none where that has none.
+    salt: str | None = Field(default=None, exclude_if=is_none)
 
     @property
     def reasons(self) -> tuple[Finding, ...]:

@@ -58,6 +58,7 @@ def compile_context(
     bounds: Bounds,
     memory: Iterable[Remembered] = (),
     artifacts: Sequence[ArtifactRef] = (),
+    salt: str | None = None,
 ) -> Compiled:
     """Freeze what an agent may see.
 
@@ -65,7 +66,8 @@ def compile_context(
     that need-to-know does not rest on the query alone. `history` and `artifacts` come oldest first; the last
     RECENT_EVENTS and MAX_ARTIFACTS are kept. What does not fit the token budget is left out in a fixed order:
     artifacts, memory, history, of each the oldest first. Facts stay whole: nobody should decide on a state
-    with holes that he cannot see.
+    with holes that he cannot see. With a `salt`, nobody without it can confirm a guess of the content by its
+    name.
     """
     seen = sorted(
         (fact for fact in facts if any(templates.selects(selector, fact.path) for selector in selected)),
@@ -82,6 +84,7 @@ def compile_context(
         artifacts=tuple(artifacts[-MAX_ARTIFACTS:]),
         schemas=tuple(sorted(schemas, key=lambda ref: (ref.kind, ref.version))),
         budget=budget,
+        salt=salt,
     )
     body = canonical.encode(_trimmed(whole, tokens=bounds.tokens).model_dump(mode="json"))
     return Compiled(body=body, context_ref=canonical.digest(body))

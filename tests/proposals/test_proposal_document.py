@@ -33,6 +33,7 @@ def of_agent() -> ProposalDocument:
         tenant="default",
         author="agent:trader",
         received_at_ms=NOW_MS,
+        salt="5a17" * 8,
     )
 
 

@@ -1,5 +1,6 @@
 """Give an agent its working context: compile, freeze, store under the name that a proposal will cite."""
 
+import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +19,7 @@ from runtime.flows.models import Flow
 from runtime.flows.queries import feedback
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import context
+from runtime.kernel import context, salts
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
 from runtime.state.queries import memory_layers, visible_facts
@@ -117,5 +118,14 @@ def _compile(flow: Flow, agent: Agent, at: datetime) -> tuple[context.Compiled, 
         bounds=context.Bounds(since=timestamps.iso(since), tokens=settings.DIR_CONTEXT_TOKENS),
         memory=memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED),
         artifacts=memory_layers.list_artifacts(agent=agent, limit=context.MAX_ARTIFACTS),
+        salt=_salt_of(flow),
     )
     return compiled, selected
+
+
+def _salt_of(flow: Flow) -> str:
+    """One salt for all contexts of a flow, so that the same content keeps its name."""
+    if flow.state == FlowState.CREATED:  # It has none yet.
+        return secrets.token_hex(16)
+    newest = Snapshot.objects.filter(flow=flow).order_by("-created_at").values_list("body", flat=True).first()
+    return (None if newest is None else salts.find(bytes(newest))) or secrets.token_hex(16)

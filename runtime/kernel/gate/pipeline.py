@@ -15,6 +15,7 @@ from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
+from runtime.kernel import salts
 from runtime.kernel.gate import findings, preview
 from runtime.kernel.gate.checks import capacity, what, who_and_when
 from runtime.kernel.gate.findings import CheckName
@@ -132,6 +133,7 @@ def judge(
         exhausted=exhausted,
         claims=capacity.claims(case) if accepted else (),
         figures=preview.figures(case),
+        salt=salts.derive(proposal.salt, of="verdict"),
     )
 
 

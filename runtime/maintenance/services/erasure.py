@@ -32,6 +32,7 @@ from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.guards.models import GuardRun, Review
 from runtime.incidents.queries import kept
+from runtime.kernel import salts
 from runtime.maintenance.queries import holds as held
 from runtime.maintenance.services import holds
 
@@ -53,22 +54,40 @@ STATEMENT: Final = "statement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedDigest:
+    """A digest in an entry, and the field that it is in, such as `proposal_digest`.
+
+    It is guessable where the bytes have no salt in them, and where they are gone so that nobody can tell.
+    """
+
+    field: str
+    digest: str
+    is_guessable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedFlow:
     """What was emptied of one flow, or would be: cells by table and column, and payloads.
 
-    `guessable` counts the digests without a salt that stay. `children` are flows of their own, not erased.
+    `digests` are those of words that stay in entries, the guessable ones first. `children` are flows of their
+    own, not erased.
     """
 
     dfid: UUID
     counts: Mapping[str, int]
     payloads: int
-    guessable: int
+    digests: Sequence[NamedDigest] = ()
     children: Sequence[UUID] = ()
 
     @property
     def cells(self) -> int:
         """All of it."""
         return sum(self.counts.values()) + self.payloads
+
+    @property
+    def guessable(self) -> int:
+        """How many digests without a salt stay: who guesses the words can confirm them by one."""
+        return sum(item.is_guessable for item in self.digests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +188,6 @@ def _look(flow: Flow, flows: Sequence[Flow]) -> ErasedFlow:
     if answers := len(_answers(flow)):
         counts["answer.body"] = answers
     told = _told(flow)
-    named = {
-        payload[name]
-        for kind, payload in told
-        for name in sources.NAMED.get(kind, ())
-        if name != sources.RULES and sources.is_digest(payload.get(name))
-    }
     payloads = Payload.objects.filter(tenant=flow.tenant, commitment__in=_committed(told), erased_at=None)
     among = {other.pk for other in flows}
     children = Flow.objects.filter(parent=flow, erased_at=None).exclude(pk__in=among)
@@ -182,7 +195,7 @@ def _look(flow: Flow, flows: Sequence[Flow]) -> ErasedFlow:
         dfid=flow.pk,
         counts=counts,
         payloads=payloads.count(),
-        guessable=len(named),
+        digests=_digests(flow, told),
         children=sorted(children.values_list("pk", flat=True)),
     )
 
@@ -206,6 +219,7 @@ def _erase(flow: Flow, left: ErasedFlow, *, reason: str, actor: str) -> None:
             payloads=left.payloads,
             guessable=left.guessable,
             statements=attested,
+            salted_digests=tuple(item.digest for item in left.digests if not item.is_guessable),
         )
     )
     journal.write()
@@ -214,6 +228,26 @@ def _erase(flow: Flow, left: ErasedFlow, *, reason: str, actor: str) -> None:
 
 def _told(flow: Flow) -> list[tuple[Kind, dict[str, Any]]]:
     return queries.list_payloads(tenant=flow.tenant, stream=str(flow.pk), kinds=list(Kind))
+
+
+def _digests(flow: Flow, told: Iterable[tuple[Kind, dict[str, Any]]]) -> list[NamedDigest]:
+    """The digests of words in the entries of a flow, each once, the guessable ones first."""
+    fields = {
+        payload[name]: name
+        for kind, payload in told
+        for name in sources.NAMED.get(kind, ())
+        if name != sources.RULES and sources.is_digest(payload.get(name))
+    }
+    stored = sources.collect(tenant=flow.tenant, dfid=flow.pk, wanted=fields).bodies
+    salted = {digest for digest, body in stored.items() if salts.find(body) is not None}
+    earlier = erasures.find(tenant=flow.tenant, dfid=flow.pk)
+    if earlier is not None:
+        salted |= earlier.salted
+    named = [
+        NamedDigest(field=name, digest=digest, is_guessable=digest not in salted)
+        for digest, name in fields.items()
+    ]
+    return sorted(named, key=lambda item: (not item.is_guessable, item.field, item.digest))
 
 
 def _committed(told: Iterable[tuple[Kind, dict[str, Any]]]) -> set[str]:

@@ -17,7 +17,7 @@ from runtime.contracts.verdict import Finding
 from runtime.core import ports
 from runtime.flows.models import Flow, Intent
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import budget_rules
+from runtime.kernel import budget_rules, salts
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services.judging import Judged
 from runtime.registry.models import Agent
@@ -56,6 +56,7 @@ def accept(*, journal: Journal, judged: Judged, delay: timedelta = timedelta()) 
         on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,
         followed=kind is not None
         and (bool(kind.routes) or kind.asks_receipts or any(step.writes for step in kind.steps)),
+        salt=salts.derive(judged.document.salt, of="requests"),
     ).to_bytes()
     intent = Intent.objects.create(
         intent_id=UUID(judged.document.intent_id),

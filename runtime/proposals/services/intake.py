@@ -3,6 +3,7 @@
 Lock the flow and the agent, judge, write what follows from the verdict, append to the ledger, commit, ring.
 """
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
@@ -125,6 +126,7 @@ def decide(
             received_at_ms=timestamps.to_ms(journal.at),
             context_ref=case.context_ref,
             seen=case.seen,
+            salt=secrets.token_hex(16),
         ),
         snapshot=case.snapshot,
         # Asked again under the locks: a key may have been revoked since the call was let in.

@@ -329,7 +329,9 @@ def test_what_follows_from_answers_is_part_of_the_transcript(
 def test_answers_that_were_emptied_without_an_entry_are_named(changed: Flows) -> None:
     commitment = entry(changed.accepted, "outcome:recorded").payload["receipt_commitment"]
     row = Payload.objects.get(commitment=commitment)
-    Payload.objects.filter(pk=row.pk).update(salt=None, body=None, erased_at="2026-01-01T00:00:00Z")
+    Payload.objects.filter(pk=row.pk).update(
+        salt=None, nonce=None, content=None, erased_at="2026-01-01T00:00:00Z"
+    )
     found = "emptied, and no entry says that it was erased"
     assert told(changed.accepted) == (Change.TRANSCRIPT, "/payload", commitment, found)
 

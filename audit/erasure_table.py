@@ -32,7 +32,7 @@ TABLE: Final = ColumnTable(
             },
         ),
         OtherColumns(
-            model="audit.DataKey",
+            model="audit.ClassKey",
             columns={"wrapped": "a key, encrypted with the key of the installation"},
         ),
         OtherColumns(

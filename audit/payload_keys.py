@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.db import connection, transaction
 
 from audit import payload_cipher
-from audit.models import DataKey
+from audit.models import ClassKey
 from audit.payload_cipher import PayloadKeyError
 
 # A process asks again so often which key is in use: for so long, and for the transaction in hand, it goes on
@@ -55,10 +55,12 @@ def in_use(*, tenant: str, data_class: str, at: datetime) -> InUse:
     until, held = _cached.get(place, (0.0, None))
     if held is not None and time.monotonic() < until:
         return held
-    rows = DataKey.objects.filter(tenant=tenant, data_class=data_class, retired_at=None)
+    rows = ClassKey.objects.filter(tenant=tenant, data_class=data_class, retired_at=None)
     row = rows.first()
     if row is None:
-        DataKey.objects.bulk_create([new(tenant=tenant, data_class=data_class, at=at)], ignore_conflicts=True)
+        ClassKey.objects.bulk_create(
+            [new(tenant=tenant, data_class=data_class, at=at)], ignore_conflicts=True
+        )
         row = rows.get()
     found = _usable(row)
     # Only then: the row may be of this transaction, and be taken back with it.
@@ -67,14 +69,14 @@ def in_use(*, tenant: str, data_class: str, at: datetime) -> InUse:
     return found
 
 
-def new(*, tenant: str, data_class: str, at: datetime) -> DataKey:
+def new(*, tenant: str, data_class: str, at: datetime) -> ClassKey:
     """A fresh key, wrapped and not saved. Raises PayloadKeyError without the key of the installation."""
     held = payload_cipher.master()
     if held is None:
         raise PayloadKeyError("DIR_PAYLOAD_KEY holds no key, so no payload can be written")
     key_id = uuid4()
     secret = secrets.token_bytes(payload_cipher.KEY_BYTES)
-    return DataKey(
+    return ClassKey(
         key_id=key_id,
         tenant=tenant,
         data_class=data_class,
@@ -84,7 +86,7 @@ def new(*, tenant: str, data_class: str, at: datetime) -> DataKey:
     )
 
 
-def _usable(row: DataKey) -> InUse:
+def _usable(row: ClassKey) -> InUse:
     try:
         cipher = payload_cipher.unwrap(row)
     except InvalidTag:

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='DataKey',
+            name='ClassKey',
             fields=[
                 ('key_id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('tenant', models.CharField(max_length=64)),
@@ -42,25 +42,25 @@ class Migration(migrations.Migration):
             field=models.BinaryField(max_length=12, null=True),
         ),
         migrations.AddConstraint(
-            model_name='datakey',
-            constraint=models.UniqueConstraint(condition=models.Q(('retired_at__isnull', True)), fields=('tenant', 'data_class'), name='data_key_one_in_use'),
+            model_name='classkey',
+            constraint=models.UniqueConstraint(condition=models.Q(('retired_at__isnull', True)), fields=('tenant', 'data_class'), name='class_key_one_in_use'),
         ),
         migrations.AddConstraint(
-            model_name='datakey',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(django.db.models.lookups.Exact(django.db.models.functions.text.Length('wrapped'), 60), ('destroyed_at__isnull', True)), models.Q(('destroyed_at__isnull', False), ('wrapped__isnull', True)), _connector='OR'), name='data_key_wrapped_or_destroyed'),
+            model_name='classkey',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(django.db.models.lookups.Exact(django.db.models.functions.text.Length('wrapped'), 60), ('destroyed_at__isnull', True)), models.Q(('destroyed_at__isnull', False), ('wrapped__isnull', True)), _connector='OR'), name='class_key_wrapped_or_destroyed'),
         ),
         migrations.AddConstraint(
-            model_name='datakey',
-            constraint=models.CheckConstraint(condition=models.Q(('destroyed_at__isnull', True), ('retired_at__isnull', False), _connector='OR'), name='data_key_destroyed_was_retired'),
+            model_name='classkey',
+            constraint=models.CheckConstraint(condition=models.Q(('destroyed_at__isnull', True), ('retired_at__isnull', False), _connector='OR'), name='class_key_destroyed_was_retired'),
         ),
         migrations.AddConstraint(
-            model_name='datakey',
-            constraint=models.CheckConstraint(condition=models.Q(('data_class', ''), _negated=True), name='data_key_has_a_class'),
+            model_name='classkey',
+            constraint=models.CheckConstraint(condition=models.Q(('data_class', ''), _negated=True), name='class_key_has_a_class'),
         ),
         migrations.AddField(
             model_name='payload',
             name='key',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='payloads', to='audit.datakey'),
+            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='payloads', to='audit.classkey'),
         ),
         migrations.AddConstraint(
             model_name='payload',

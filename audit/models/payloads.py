@@ -1,6 +1,6 @@
 """Payloads that may be personal: outside the chain, so that they can be erased without breaking it.
 
-They are encrypted with the key of their class (`DataKey`); rows from before that are in clear.
+They are encrypted with the key of their class (`ClassKey`); rows from before that are in clear.
 """
 
 from uuid import uuid4
@@ -13,7 +13,7 @@ from audit import cells, payload_cipher
 from audit.payload_cipher import Opened, State
 
 
-class DataKey(models.Model):
+class ClassKey(models.Model):
     """A key of 32 bytes for the payloads of one class, wrapped by the key of the installation.
 
     `master_id` names the key that wraps it. The newest of a class is not retired, and new payloads are
@@ -34,20 +34,20 @@ class DataKey(models.Model):
             models.UniqueConstraint(
                 fields=("tenant", "data_class"),
                 condition=models.Q(retired_at__isnull=True),
-                name="data_key_one_in_use",
+                name="class_key_one_in_use",
             ),
             models.CheckConstraint(
                 condition=models.Q(
                     Exact(Length("wrapped"), payload_cipher.WRAPPED_BYTES), destroyed_at__isnull=True
                 )
                 | models.Q(wrapped__isnull=True, destroyed_at__isnull=False),
-                name="data_key_wrapped_or_destroyed",
+                name="class_key_wrapped_or_destroyed",
             ),
             models.CheckConstraint(
                 condition=models.Q(destroyed_at__isnull=True) | models.Q(retired_at__isnull=False),
-                name="data_key_destroyed_was_retired",
+                name="class_key_destroyed_was_retired",
             ),
-            models.CheckConstraint(condition=~models.Q(data_class=""), name="data_key_has_a_class"),
+            models.CheckConstraint(condition=~models.Q(data_class=""), name="class_key_has_a_class"),
         )
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Payload(models.Model):
     tenant = models.TextField()
     commitment = models.CharField(max_length=64, unique=True)
     salt = models.BinaryField(null=True)
-    key = models.ForeignKey(DataKey, null=True, on_delete=models.PROTECT, related_name="payloads")
+    key = models.ForeignKey(ClassKey, null=True, on_delete=models.PROTECT, related_name="payloads")
     nonce = models.BinaryField(max_length=payload_cipher.NONCE_BYTES, null=True)
     content = models.BinaryField(null=True)
     erased_at = models.DateTimeField(null=True)
@@ -116,7 +116,7 @@ class Payload(models.Model):
         nonce, content = cells.bytes_of(self.nonce), cells.bytes_of(self.content)
         try:
             key = self.key
-        except DataKey.DoesNotExist:
+        except ClassKey.DoesNotExist:
             key = None
         if key is None or nonce is None or content is None:
             return Opened(State.BROKEN)

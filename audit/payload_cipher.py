@@ -56,7 +56,7 @@ class Wrapped(Protocol):
     tenant: str
     data_class: str
     master_id: str
-    wrapped: bytes | None
+    wrapped: "bytes | memoryview[int] | None"
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class Payload(models.Model):
         if self.content is None:
             return Opened(State.ERASED)
         if self.key_id is None:
-            return Opened(State.HELD, self.content)
+            return Opened(State.HELD, cells.bytes_of(self.content))
         nonce, content = cells.bytes_of(self.nonce), cells.bytes_of(self.content)
         try:
             key = self.key
@@ -128,6 +128,6 @@ class Payload(models.Model):
         return self.open().body
 
     @property
-    def held(self) -> tuple[bytes | None, bytes | None]:
+    def held(self) -> tuple[object, object]:
         """Salt and body. Both are None where they were erased; only the body where it cannot be opened."""
         return self.salt, self.body

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, transaction
 
 from audit import ledger, payload_keys
@@ -106,7 +107,7 @@ def test_the_key_in_use_is_asked_for_once(real_db: str, django_assert_num_querie
 @pytest.mark.parametrize("given", ["short", base64.b64encode(b"x" * 31).decode(), "*" * 44])
 def test_a_bad_key_stops_the_start(given: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DIR_PAYLOAD_KEY", given)
-    with pytest.raises(env.ImproperlyConfigured, match="DIR_PAYLOAD_KEY must hold"):
+    with pytest.raises(ImproperlyConfigured, match="DIR_PAYLOAD_KEY must hold"):
         env.payload_key(tmp_path)
 
 
@@ -117,7 +118,7 @@ def test_production_makes_up_no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert env.payload_key(tmp_path) == made
     monkeypatch.setenv("DATABASE_URL", "postgres://somebody@db/console")
     monkeypatch.setenv("REDIS_URL", "redis://redis")
-    with pytest.raises(env.ImproperlyConfigured, match="DIR_PAYLOAD_KEY is missing"):
+    with pytest.raises(ImproperlyConfigured, match="DIR_PAYLOAD_KEY is missing"):
         env.payload_key(tmp_path)
 
 

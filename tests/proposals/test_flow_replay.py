@@ -269,14 +269,6 @@ def test_other_reasons_for_evidence_are_changed_evidence(changed: Flows) -> None
     ("rows", "column", "old", "new", "path", "values"),
     [
         (Outcome, "receipt", b'"number":1', b'"number":9', "/outcome/receipt/reserve/number", (1, 9)),
-        (
-            Payload,
-            "body",
-            b'"reserve":{"number":1',
-            b'"reserve":{"number":8',
-            "/payload/reserve/number",
-            (1, 8),
-        ),
     ],
 )
 def test_a_changed_receipt_is_named_with_its_member(

@@ -113,7 +113,8 @@ def test_a_bad_key_stops_the_start(given: str, monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.once
 def test_production_makes_up_no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("DIR_PAYLOAD_KEY", raising=False)
+    for name in ("DIR_PAYLOAD_KEY", "DATABASE_URL", "REDIS_URL"):
+        monkeypatch.delenv(name, raising=False)
     made = env.payload_key(tmp_path)
     assert env.payload_key(tmp_path) == made
     monkeypatch.setenv("DATABASE_URL", "postgres://somebody@db/console")

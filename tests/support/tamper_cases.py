@@ -290,7 +290,6 @@ CASES: Mapping[str, Case] = {
     "head of a stream: edited": lambda history: _all(StreamHead, "system", hash=bytes(32)),
     "head of a stream: gone": lambda history: _drop(StreamHead, "system"),
     "payload: content": _bytes(Payload, "content"),
-    "payload: nonce": _bytes(Payload, "nonce"),
     "payload: salt": _bytes(Payload, "salt"),
     "payload: one gone": lambda history: _drop_first(Payload),
     "payload: all gone": _gone(Payload),

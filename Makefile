@@ -73,6 +73,7 @@ verify-slow: $(STAMP)
 verify-postgres: $(STAMP)
 	DATABASE_URL="$(DIR_TEST_POSTGRES)" REDIS_URL="$(DIR_TEST_REDIS)/15" \
 	  DIR_SECRET_KEY="$$($(RANDOM_KEY))" DIR_SIGNING_KEY="$$($(RANDOM_KEY))" \
+	  DIR_PAYLOAD_KEY="$$($(RANDOM_KEY))" \
 	  $(PYTEST) -m "not browser and not once" --create-db
 
 check: check-format check-lint check-types check-imports check-structure check-migrations check-system check-docs ## Format, lint, types, layers, structure, migrations, docs

@@ -26,9 +26,14 @@ TABLE: Final = ColumnTable(
             model="audit.Payload",
             columns={
                 "tenant": _NAME,
-                "body": "emptied beside this table: the words behind the commitments of a flow",
+                "content": "emptied beside this table: the words behind the commitments of a flow",
+                "nonce": "a random number, emptied with the words",
                 "salt": "emptied beside this table, so that a guess cannot be confirmed",
             },
+        ),
+        OtherColumns(
+            model="audit.ClassKey",
+            columns={"wrapped": "a key, encrypted with the key of the installation"},
         ),
         OtherColumns(
             model="audit.DecisionRecord",

@@ -120,15 +120,15 @@ def is_committed(*, tenant: str, commitment: str, body: object) -> bool:
 
 def list_texts(*, tenant: str, commitments: Collection[str]) -> dict[str, str]:
     """The texts behind commitments; one that is unknown here, was erased or is no text is left out."""
-    rows = Payload.objects.filter(tenant=tenant, commitment__in=list(commitments), body__isnull=False)
+    rows = Payload.objects.filter(tenant=tenant, commitment__in=list(commitments), content__isnull=False)
     found: dict[str, str] = {}
-    for commitment, body in rows.values_list("commitment", "body"):
+    for row in rows:
         try:
-            text = canonical.decode(bytes(body or b""))
+            text = canonical.decode(bytes(row.body or b""))
         except ValueError:
             continue
         if isinstance(text, str):
-            found[commitment] = text
+            found[row.commitment] = text
     return found
 
 
@@ -142,7 +142,7 @@ def list_bodies(*, tenant: str, commitments: Collection[str]) -> dict[str, bytes
 
 
 def _body_of(row: Payload) -> bytes | None:
-    if row.erased_at is not None and row.body is None:
+    if row.erased_at is not None and row.content is None:
         return b""
     salt, body = cells.bytes_of(row.salt), cells.bytes_of(row.body)
     if salt is None or body is None:

@@ -48,7 +48,8 @@ def postgres(admin_url: str, *, redis: str = "") -> Iterator[Stand]:
                 url = f"{admin_url.rsplit('/', 1)[0]}/{name}"
                 environ = {**_environ(folder), "DATABASE_URL": url}
                 if redis:
-                    environ |= {"REDIS_URL": redis, "DIR_SECRET_KEY": _key(), "DIR_SIGNING_KEY": _key()}
+                    environ |= {"REDIS_URL": redis, "DIR_SECRET_KEY": _key()}
+                    environ |= {"DIR_SIGNING_KEY": _key(), "DIR_PAYLOAD_KEY": _key()}
                 yield _ready(Stand("PostgreSQL", 2, environ, redis))
         finally:
             admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')

@@ -12,9 +12,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from audit import payload_cipher
+
 LEAST_SECRET_CHARS = 32
 LOCK_WAIT_S = 5
 SIGNING_KEY_FILE = "signing_key"
+PAYLOAD_KEY_FILE = "payload_key"
 LEAST_WEBHOOK_SECRET_BYTES = 24
 
 
@@ -112,6 +115,28 @@ def signing_key(folder: Path) -> str:
             "python3 -c 'import base64, secrets; print(base64.b64encode(secrets.token_bytes(32)).decode())'"
         )
     return keep_secret_file(folder / SIGNING_KEY_FILE, base64.b64encode(secrets.token_bytes(32)).decode())
+
+
+def payload_key(folder: Path) -> str:
+    """The key that wraps the keys of payloads: DIR_PAYLOAD_KEY, or made once in the data folder.
+
+    `none` is a process that can open no payload and write none, such as a check on another machine.
+    """
+    given = os.environ.get("DIR_PAYLOAD_KEY", "")
+    how = "python3 -c 'import base64, secrets; print(base64.b64encode(secrets.token_bytes(32)).decode())'"
+    if not given and _is_production():
+        raise ImproperlyConfigured(
+            "DIR_PAYLOAD_KEY is missing: production needs one that all processes share, or none for a "
+            f"process that only verifies. Make one with: {how}"
+        )
+    made = base64.b64encode(secrets.token_bytes(payload_cipher.KEY_BYTES)).decode()
+    text = given or keep_secret_file(folder / PAYLOAD_KEY_FILE, made)
+    if text != payload_cipher.NO_KEY and payload_cipher.read_secret(text) is None:
+        where = "DIR_PAYLOAD_KEY" if given else f"The file {folder / PAYLOAD_KEY_FILE}"
+        raise ImproperlyConfigured(
+            f"{where} must hold the base64 form of 32 random bytes, or none. Make one with: {how}"
+        )
+    return text
 
 
 def mark(folder: Path) -> str:

@@ -269,6 +269,7 @@ DIR_ERASURE_COLUMNS = [
 DIR_PACK_OBJECTS = ["runtime.verification.pack_objects.of_flow", "escalations.pack_objects.of_flow"]
 
 DIR_SIGNING_KEY = env.signing_key(DATA_DIR)
+DIR_PAYLOAD_KEY = env.payload_key(DATA_DIR)
 # Without a slash at the end; links in notices begin with it. `manage.py up` sets its own where there is none.
 DIR_PUBLIC_URL = env.public_url()
 DIR_TARGET_URLS = env.target_urls()

@@ -180,7 +180,7 @@ def _read(
     names: Mapping[str, str],
 ) -> NoteShown:
     to = _to(payload)
-    is_erased = stored is not None and stored.salt is None and stored.body is None
+    is_erased = stored is not None and stored.salt is None and stored.content is None
     text = _text(payload["text_commitment"], stored) if is_same and stored is not None else None
     linked = {names[actor] for actor in payload["mentions"] if actor in names}
     return NoteShown(

@@ -12,6 +12,7 @@ from audit.ledger.writer import (
     append_to,
     commit_payload,
     commit_payloads,
+    empty_payloads,
     erase_payload,
     time_of_next,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "append_to",
     "commit_payload",
     "commit_payloads",
+    "empty_payloads",
     "erase_payload",
     "time_of_next",
 ]

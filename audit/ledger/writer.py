@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
 
-from audit import actors, chain, row_locks
+from audit import actors, chain, payload_cipher, payload_keys, row_locks
 from audit.events import Event, PayloadErased
 from audit.live import hints, topics
 from audit.models import LedgerEntry, Payload, StreamHead
@@ -119,18 +121,32 @@ def time_of_next(*, tenant: str, stream: str, at: datetime) -> datetime:
     return at if last_at is None else max(at, last_at)
 
 
-def commit_payload(*, tenant: str, body: bytes) -> str:
+def commit_payload(*, tenant: str, data_class: str, body: bytes) -> str:
     """Store `body` outside the chain and return its commitment, the hexadecimal SHA-256(salt || body)."""
-    return commit_payloads(tenant=tenant, bodies=[body])[0]
+    return commit_payloads(tenant=tenant, data_class=data_class, bodies=[body])[0]
 
 
-def commit_payloads(*, tenant: str, bodies: Sequence[bytes]) -> list[str]:
-    """Store several bodies outside the chain in one insert, and return their commitments in order."""
-    salted = [(secrets.token_bytes(_SALT_BYTES), body) for body in bodies]
-    rows = [
-        Payload(tenant=tenant, commitment=chain.commitment(salt, body), salt=salt, body=body)
-        for salt, body in salted
-    ]
+def commit_payloads(*, tenant: str, data_class: str, bodies: Sequence[bytes]) -> list[str]:
+    """Store several bodies outside the chain in one insert, and return their commitments in order.
+
+    They are encrypted with the key of `data_class` (`payload_keys`), which is their class.
+    """
+    key = payload_keys.in_use(tenant=tenant, data_class=data_class, at=timezone.now())
+    rows = []
+    for body in bodies:
+        salt = secrets.token_bytes(_SALT_BYTES)
+        commitment = chain.commitment(salt, body)
+        nonce, content = payload_cipher.seal_with(key.cipher, commitment=commitment, body=body)
+        rows.append(
+            Payload(
+                tenant=tenant,
+                commitment=commitment,
+                salt=salt,
+                key_id=key.key_id,
+                nonce=nonce,
+                content=content,
+            )
+        )
     Payload.objects.bulk_create(rows)
     return [row.commitment for row in rows]
 
@@ -138,14 +154,16 @@ def commit_payloads(*, tenant: str, bodies: Sequence[bytes]) -> list[str]:
 def erase_payload(*, tenant: str, commitment: str, actor: str, at: datetime, reason: str) -> bool:
     """Erase a stored payload and record it on `system`; False when there is none left to erase."""
     _require_transaction()
-    erased = Payload.objects.filter(tenant=tenant, commitment=commitment, erased_at=None).update(
-        body=None, salt=None, erased_at=at
-    )
-    if not erased:
+    if not empty_payloads(Payload.objects.filter(tenant=tenant, commitment=commitment), at=at):
         return False
     event = PayloadErased(commitment=commitment, reason=reason)
     append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[event])
     return True
+
+
+def empty_payloads(rows: QuerySet[Payload], *, at: datetime) -> int:
+    """Take salt and content from those of `rows` that hold them; how many. The caller records why."""
+    return rows.filter(erased_at=None).update(content=None, nonce=None, salt=None, key=None, erased_at=at)
 
 
 def _require_transaction() -> None:

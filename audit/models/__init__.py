@@ -2,13 +2,14 @@
 
 from audit.models.entries import LedgerEntry, StreamHead
 from audit.models.feedback import RecordFeedback
-from audit.models.payloads import Payload
+from audit.models.payloads import ClassKey, Payload
 from audit.models.records import DecisionRecord, RecordTerm
 from audit.models.tree import Checkpoint, HeadPage, Leaf, Tile, Tree, UnsealedEntry
 from audit.models.witnesses import WitnessState
 
 __all__ = [
     "Checkpoint",
+    "ClassKey",
     "DecisionRecord",
     "HeadPage",
     "Leaf",

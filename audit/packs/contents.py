@@ -182,8 +182,8 @@ def _payloads(tenant: str, entries: Iterable[SealedEntry]) -> tuple[dict[str, Hi
     """What the commitments of the entries hide, in their order; and why others have nothing to show."""
     named = dict.fromkeys(value for entry in entries for _, value in sources.list_commitments(entry.payload))
     rows = Payload.objects.filter(tenant=tenant, commitment__in=list(named))
-    stored = {name: cells_of for name, *cells_of in rows.values_list("commitment", "salt", "body")}
-    emptied = {name for name, cells_of in stored.items() if cells_of == [None, None]}
+    stored = {row.commitment: row.held for row in rows}
+    emptied = {name for name, cells_of in stored.items() if cells_of == (None, None)}
     erased = _erased(tenant) | _erased_with_flow(entries) if emptied else set()
     shown: dict[str, Hidden] = {}
     absent: dict[str, str] = {}

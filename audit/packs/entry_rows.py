@@ -40,7 +40,7 @@ def list_named(*, tenant: str, stream: str, kind: str, payload: Mapping[str, Any
     found = _objects(tenant, stream, list(sources.list_named(kind, payload)))
     committed = dict(sources.list_commitments(payload))
     rows = Payload.objects.filter(tenant=tenant, commitment__in=set(committed.values()))
-    stored = {name: held for name, *held in rows.values_list("commitment", "salt", "body")}
+    stored = {row.commitment: row.held for row in rows}
     named = []
     for name, value in payload.items():
         if not sources.is_digest(value):
@@ -66,10 +66,10 @@ def _objects(tenant: str, stream: str, wanted: Sequence[str]) -> sources.Objects
     return sources.collect(tenant=tenant, dfid=dfid, wanted=wanted) if wanted else sources.Objects()
 
 
-def _commitment(name: str, value: str, row: list[Any] | None) -> NamedRow:
+def _commitment(name: str, value: str, row: tuple[Any, Any] | None) -> NamedRow:
     if row is None:
         return NamedRow(name, value, Held.ABSENT, sources.GONE)
-    if row == [None, None]:
+    if row == (None, None):
         return NamedRow(name, value, Held.ERASED)
     salt, body = map(cells.bytes_of, row)
     is_same = salt is not None and body is not None and chain.commitment(salt, body) == value

@@ -119,12 +119,12 @@ def _payloads(tenant: str, entries: Iterable[ReadEntry]) -> tuple[dict[str, Hidd
     """What the commitments hide, and why others have nothing to show."""
     named = {value for entry in entries for _, value in sources.list_commitments(entry.payload)}
     rows = Payload.objects.filter(tenant=tenant, commitment__in=named)
-    stored = {name: held for name, *held in rows.values_list("commitment", "salt", "body")}
+    stored = {row.commitment: row.held for row in rows}
     shown: dict[str, Hidden] = {}
     absent: dict[str, str] = {}
     for name in named:
         salt, body = map(cells.bytes_of, stored.get(name, (None, None)))
-        if stored.get(name) == [None, None]:
+        if stored.get(name) == (None, None):
             shown[name] = Hidden(None, None)
         elif salt is not None and body is not None and chain.commitment(salt, body) == name:
             shown[name] = Hidden(salt, body)

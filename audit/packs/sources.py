@@ -143,5 +143,5 @@ def is_digest(value: object) -> TypeGuard[str]:
 def has_erased(*, tenant: str, payloads: Collection[Mapping[str, Any]]) -> bool:
     """Whether words that these payloads of entries hide were erased: then no copy of them may leave."""
     named = {value for payload in payloads for _, value in list_commitments(payload)}
-    rows = Payload.objects.filter(tenant=tenant, commitment__in=named, body__isnull=True)
+    rows = Payload.objects.filter(tenant=tenant, commitment__in=named, content__isnull=True)
     return bool(named) and rows.exists()

@@ -25,7 +25,7 @@ def list_erased(*, tenant: str, flows: Collection[str]) -> Mapping[str, Set[str]
         if isinstance(payload.get(name), str)
     ]
     named = {value for _, _, value in committed}
-    rows = Payload.objects.filter(tenant=tenant, commitment__in=named, body__isnull=True)
+    rows = Payload.objects.filter(tenant=tenant, commitment__in=named, content__isnull=True)
     gone = set(rows.values_list("commitment", flat=True)) if named else set()
     found: dict[str, set[str]] = defaultdict(set)
     for dfid, name, value in committed:

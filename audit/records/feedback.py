@@ -103,7 +103,7 @@ def _shown(
 ) -> FeedbackShown:
     commitment = payload["reason_commitment"] or ""
     stored = texts.get(commitment)
-    is_erased = stored is not None and stored.body is None and stored.salt is None
+    is_erased = stored is not None and stored.content is None and stored.salt is None
     reason = "" if not commitment else _text(commitment, stored)
     return FeedbackShown(
         feedback_id=payload["feedback_id"],

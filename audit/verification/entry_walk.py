@@ -18,6 +18,7 @@ from audit import actors, canonical, cells, chain
 from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.events import EVENTS, Kind
 from audit.models import LedgerEntry, Payload
+from audit.payload_cipher import Opened, State
 from audit.verification import row_checks, verify
 from audit.verification.row_checks import Entry, NotProved
 
@@ -208,7 +209,7 @@ class PayloadCheck:
     not_verified: Sequence[str] = ()
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.sealed = 0
         self.erased: set[str] = set()
         self._seen = 0
         # The commitments of the stream that passes: an erasure of its flow takes those before it.
@@ -241,29 +242,39 @@ class PayloadCheck:
     def finish(self) -> Iterator[ChainBreak]:
         yield from self._compare()
         rows = Payload.objects.order_by("pk")
-        columns = rows.values_list("tenant", "commitment", "salt", "body")
-        there = 0
-        for tenant, commitment, salt, body in columns.iterator(chunk_size=_CHUNK):
+        there = sealed = 0
+        for row in rows.iterator(chunk_size=_CHUNK):
             there += 1
-            found = self._fault(commitment, salt, body)
+            opened = row.open()
+            found = self._fault(row.commitment, row.salt, opened)
             if found is not None:
-                yield ChainBreak(tenant, f"payload {commitment}", 0, *found)
-            elif body is not None:
+                yield ChainBreak(row.tenant, f"payload {row.commitment}", 0, *found)
+            elif opened.state is State.SEALED:
+                sealed += 1
+            elif opened.state is State.HELD:
                 self.count += 1
+        self.sealed = sealed
+        if sealed:
+            words = (
+                f"{sealed} payloads are sealed, not opened: DIR_PAYLOAD_KEY is not the key that seals them"
+            )
+            self.not_verified = (words,)
         if there > self._seen:
             yield from self._without_entry(rows)
 
-    def _fault(self, commitment: str, salt: object, body: object) -> tuple[BreakKind, str] | None:
-        if body is None and salt is None:
+    def _fault(self, commitment: str, salt: object, opened: Opened) -> tuple[BreakKind, str] | None:
+        if opened.state is State.ERASED and salt is None:
             if commitment in self.erased:
                 return None
             return BreakKind.PAYLOAD_MISSING, "the payload was erased without an erasure entry"
-        salt_held, held = cells.bytes_of(salt), cells.bytes_of(body)
-        if salt_held is None or held is None:
+        if opened.state is State.BROKEN:
+            return BreakKind.PAYLOAD_MISMATCH, "the stored payload cannot be opened with its key"
+        salt_held, held = cells.bytes_of(salt), cells.bytes_of(opened.body)
+        if salt_held is None or (held is None and opened.state is not State.SEALED):
             return BreakKind.UNREADABLE, "the payload has a value of the wrong type"
         if commitment in self.erased:
             return BreakKind.PAYLOAD_MISMATCH, "the payload was erased but is present again"
-        if chain.commitment(salt_held, held) != commitment:
+        if held is not None and chain.commitment(salt_held, held) != commitment:
             return BreakKind.PAYLOAD_MISMATCH, "the stored payload does not match its commitment"
         return None
 

@@ -31,6 +31,7 @@ class VerificationResult:
     heads: int = 0
     payloads: int = 0
     erased: int = 0
+    sealed: int = 0
     leaves: int = 0
     checkpoints: int = 0
     findings: list[ChainBreak] = field(default_factory=list)
@@ -84,6 +85,7 @@ def _verify_all(given: Signed | None, walk_all: shared_walk.WalkAll) -> Verifica
     for check in checks:
         if isinstance(check, PayloadCheck):
             result.payloads, result.erased = check.count, len(check.erased)
+            result.sealed = check.sealed
     result.leaves, result.checkpoints = tree.leaves, tree.checkpoints
     result.not_verified = (*tree.not_verified, *(words for check in checks for words in check.not_verified))
     result.not_proved = tuple(str(item) for check in checks for item in check.not_proved)

@@ -20,6 +20,7 @@ from django.utils.module_loading import import_string
 from audit import actors, cells, chain
 from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.models import LedgerEntry, Payload, StreamHead
+from audit.payload_cipher import State
 
 FLOW_HEADS_SETTING = "DIR_HEADS"
 # What reading and comparing cells raises where one holds what no service writes there.
@@ -270,12 +271,14 @@ def _check_payloads() -> int | ChainBreak:
     count = 0
     with reading():
         kept = Payload.objects.filter(erased_at=None).order_by("pk")
-        for tenant, commitment, salt, body in kept.values_list(
-            "tenant", "commitment", "salt", "body"
-        ).iterator(chunk_size=_CHUNK):
-            if chain.commitment(bytes(salt or b""), bytes(body or b"")) != commitment:
+        for row in kept.iterator(chunk_size=_CHUNK):
+            opened = row.open()
+            if opened.state is State.SEALED:
+                continue
+            if chain.commitment(bytes(row.salt or b""), bytes(opened.body or b"")) != row.commitment:
                 detail = "the stored payload does not match its commitment"
-                return ChainBreak(tenant, f"payload {commitment}", 0, BreakKind.PAYLOAD_MISMATCH, detail)
+                place = f"payload {row.commitment}"
+                return ChainBreak(row.tenant, place, 0, BreakKind.PAYLOAD_MISMATCH, detail)
             count += 1
     return count
 

@@ -286,8 +286,8 @@ def _payload_bodies(sample: Sample) -> bytes:
         for entry in entries
         for _, value in sources.list_commitments(entry.payload)
     }
-    rows = Payload.objects.filter(tenant=sample.tenant, commitment__in=named, body__isnull=False)
-    return b"\n".join(bytes(body or b"") for body in rows.values_list("body", flat=True))
+    rows = Payload.objects.filter(tenant=sample.tenant, commitment__in=named, content__isnull=False)
+    return b"\n".join(bytes(row.body or b"") for row in rows)
 
 
 def check_incidents(sample: Sample) -> Finding:

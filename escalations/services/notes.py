@@ -9,6 +9,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 
 from audit import actors, canonical, events, ledger
+from audit.payload_keys import PayloadClass
 from escalations import note_text
 from escalations.contracts import NotePurpose
 from escalations.models import Escalation, Note, NoteMention
@@ -38,7 +39,9 @@ def store(
     mentioned = list(
         User.objects.filter(is_active=True, username__in=note_text.names_in(text)).order_by("pk")
     )
-    commitment = ledger.commit_payload(tenant=tenant, body=canonical.encode(text))
+    commitment = ledger.commit_payload(
+        tenant=tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(text)
+    )
     note = Note.objects.create(
         note_id=new_id(),
         tenant=tenant,

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings
 
 from audit import actors, canonical, events, ledger, signing
+from audit.payload_keys import PayloadClass
 from escalations import policy
 from escalations.contracts import Closing, Family, State
 from escalations.evidence_contracts import JudgedEvidence
@@ -74,7 +75,9 @@ def answer(*, agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api
     question.answer, question.payload_ref = asked.text, asked.payload_ref or ""
     question.answered_at = journal.at
     close(question=question, escalation=row, at=journal.at, why=Closing.ANSWERED)
-    commitment = ledger.commit_payload(tenant=row.tenant, body=canonical.encode(asked.text))
+    commitment = ledger.commit_payload(
+        tenant=row.tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(asked.text)
+    )
     journal.add(
         events.InformationAnswered(
             escalation_id=str(row.pk),
@@ -176,7 +179,9 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
         events.InformationRequested(
             escalation_id=str(row.pk),
             number=number,
-            text_commitment=ledger.commit_payload(tenant=row.tenant, body=canonical.encode(text)),
+            text_commitment=ledger.commit_payload(
+                tenant=row.tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(text)
+            ),
             revision=row.revision,
             evidence_hash=row.evidence_hash,
             until=until,

@@ -17,6 +17,7 @@ def said(folder: Path, env: dict[str, str]) -> str:
         "DIR_DATA": str(folder),
         "DIR_SECRET_KEY": secrets.token_urlsafe(48),
         "DIR_SIGNING_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
+        "DIR_PAYLOAD_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
     }
     done = subprocess.run(
         python("manage.py", "check", "--deploy"),

@@ -126,8 +126,8 @@ def test_the_database_refuses_rows_that_are_no_entries(change: dict[str, Any]) -
 
 
 def test_a_payload_is_found_by_its_commitment() -> None:
-    first = ledger.commit_payload(tenant="default", body=b'"x"')
-    second = ledger.commit_payload(tenant="default", body=b'"x"')
+    first = ledger.commit_payload(tenant="default", data_class="people", body=b'"x"')
+    second = ledger.commit_payload(tenant="default", data_class="people", body=b'"x"')
     assert first != second  # the salt hides that two payloads are the same
     assert queries.list_texts(tenant="default", commitments=[first, "0" * 64]) == {first: "x"}
     assert queries.list_texts(tenant="other", commitments=[first]) == {}
@@ -137,13 +137,13 @@ def test_a_payload_is_found_by_its_commitment() -> None:
 
 def test_only_texts_are_found_by_their_commitments() -> None:
     bodies = (b'"said"', b"1", b"not JSON")
-    kept = [ledger.commit_payload(tenant="default", body=body) for body in bodies]
+    kept = [ledger.commit_payload(tenant="default", data_class="people", body=body) for body in bodies]
     assert queries.list_texts(tenant="default", commitments=kept) == {kept[0]: "said"}
 
 
 def test_an_erased_payload_takes_its_salt_along_and_is_recorded() -> None:
-    kept = ledger.commit_payload(tenant="default", body=b'"1"')
-    gone = ledger.commit_payload(tenant="default", body=b'"2"')
+    kept = ledger.commit_payload(tenant="default", data_class="people", body=b'"1"')
+    gone = ledger.commit_payload(tenant="default", data_class="people", body=b'"2"')
     erase = {"tenant": "default", "commitment": gone, "actor": "user:1", "at": AT, "reason": "asked for"}
     assert ledger.erase_payload(**erase)  # type: ignore[arg-type]
     assert not ledger.erase_payload(**erase)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def written(settings: Any) -> Head:
     """Two streams of three entries: a flow, whose head is kept elsewhere, and `system`."""
     settings.DIR_HEADS = [f"{__name__}.flow_heads"]
     settings.DIR_ROW_CHECKS = []  # these streams are about no rows
-    kept = ledger.commit_payload(tenant="default", body=b'{"name":"someone"}')
+    kept = ledger.commit_payload(tenant="default", data_class="people", body=b'{"name":"someone"}')
     opened = FlowOpened(agent_id="a", trigger_commitment=kept)
     moves = [FlowMoved(from_state="A", to_state="B", reason=str(number)) for number in range(2)]
     head = ledger.append(
@@ -148,7 +148,7 @@ def test_an_edited_head_is_found() -> None:
 
 
 def test_an_edited_payload_is_found() -> None:
-    Payload.objects.update(body=b'{"name":"someone else"}')
+    Payload.objects.update(content=b'{"name":"someone else"}')
     with pytest.raises(CommandError, match="PAYLOAD_MISMATCH"):
         verify()
 

@@ -67,7 +67,7 @@ def test_a_rollback_leaves_nothing_and_tells_nobody(real_db: str, monkeypatch: p
         ledger.append_to(
             tenant="default", stream="system", actor="system", at=AT, events=[SystemStopped(reason="")]
         )
-        ledger.commit_payload(tenant="default", body=b"{}")
+        ledger.commit_payload(tenant="default", data_class="people", body=b"{}")
         transaction.set_rollback(True)
     assert not LedgerEntry.objects.exists()
     assert not StreamHead.objects.exists()

@@ -86,7 +86,9 @@ def test_what_is_written_while_entries_are_read_is_no_finding(
     monkeypatch.setattr(entry_walk, "rows", rows_and_writes_in_between)
     assert found() == []
     assert later
-    assert Payload.objects.filter(commitment=said["params_commitment"]).values_list("body").get() == (None,)
+    assert Payload.objects.filter(commitment=said["params_commitment"]).values_list("content").get() == (
+        None,
+    )
     monkeypatch.undo()
     assert found() == []
 

@@ -54,7 +54,7 @@ def in_a_reason(history: History) -> None:
 
 
 def emptied(history: History) -> None:
-    Payload.objects.update(body=None, salt=None, erased_at="2026-01-01T00:00:00Z")
+    Payload.objects.update(content=None, nonce=None, salt=None, erased_at="2026-01-01T00:00:00Z")
 
 
 DAMAGED: dict[str, tuple[str, Damage, str]] = {

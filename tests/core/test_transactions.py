@@ -84,7 +84,7 @@ def test_what_a_lost_try_wrote_is_gone() -> None:
     tries = loses(1, transactions.ConcurrentUpdateError())
 
     def work() -> int:
-        ledger.commit_payload(tenant="default", body=b"{}")
+        ledger.commit_payload(tenant="default", data_class="people", body=b"{}")
         return tries()
 
     transactions.retry_on_conflict(work)

@@ -281,7 +281,7 @@ def test_a_receipt_that_was_rewritten_is_not_shown(
     if forged is None:
         row.delete()
     else:
-        row.update(body=forged)
+        row.update(content=forged)
     (left,) = left_calls.list_calls(tenant="default")
     assert left.contradiction is not None
     assert (left.contradiction.receipt, left.contradiction.is_tampered) == (b"", True)

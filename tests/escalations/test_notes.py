@@ -159,7 +159,7 @@ TAMPERINGS: dict[str, Callable[[], Any]] = {
     "commitment": lambda: Note.objects.update(commitment="f" * 64),
     "escalation": lambda: Note.objects.update(escalation=None),
     "text": lambda: Payload.objects.filter(commitment=Note.objects.get().commitment).update(
-        body=canonical.encode("Approve all of it.")
+        content=canonical.encode("Approve all of it.")
     ),
     "mention": lambda: NoteMention.objects.create(
         note=Note.objects.get(), user=User.objects.get(username="olivia")

@@ -293,12 +293,12 @@ def test_a_rewritten_output_or_record_is_a_difference(monkeypatch: pytest.Monkey
         attempt(intent_id)
         commitment = record(intent_id)["outputs"]["result"]["commitment"]
         kept = Payload.objects.get(commitment=commitment)
-        Payload.objects.filter(pk=kept.pk).update(body=bytes(kept.body or b"").replace(b"240", b"999"))
+        Payload.objects.filter(pk=kept.pk).update(content=bytes(kept.content or b"")[::-1])
         found = replayed(intent_id)
         assert isinstance(found, ReplayDifference)
         assert (found.change, found.path) == (Change.TRANSCRIPT, "/payload")
         assert found.recorded == commitment
-        Payload.objects.filter(pk=kept.pk).update(body=kept.body)
+        Payload.objects.filter(pk=kept.pk).update(content=kept.content)
 
 
 def test_a_pack_of_the_flow_has_the_outputs_and_its_record_comes_out_again(

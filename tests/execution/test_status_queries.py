@@ -124,7 +124,7 @@ def test_what_is_stored_of_an_answer_is_compared_with_its_entry(call: Attempt) -
     ask(call)
     entry = LedgerEntry.objects.get(kind="status_query:finished")
     row = Payload.objects.filter(commitment=entry.payload["answer_commitment"])
-    row.update(body=b'{"body":"it is there"}')
+    row.update(content=b'{"body":"it is there"}')
     query = recorded.get_newest(call=call)
     assert query is not None
     assert (query.is_tampered, query.raw) == (True, None)

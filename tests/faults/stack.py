@@ -181,6 +181,7 @@ def production(folder: Path, *, database_url: str) -> Stack:
         "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
         "DIR_SECRET_KEY": secrets.token_urlsafe(48),
         "DIR_SIGNING_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
+        "DIR_PAYLOAD_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
     }
     stack = Stack(folder=folder, broker=broker, env=_environment(folder, secret, extra))
     Path(stack.env["DIR_DATA"]).mkdir()  # as the volume of a compose file would be there

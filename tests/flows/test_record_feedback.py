@@ -107,7 +107,9 @@ def test_a_form_sent_twice_is_one(aborted: Record, olivia: User) -> None:
     first, again = (give(aborted, olivia, form_id=form) for _ in range(2))
     assert first == again
     assert (
-        RecordFeedback.objects.count() == Payload.objects.filter(body=b'"The trend had turned."').count() == 1
+        RecordFeedback.objects.count()
+        == [row.body for row in Payload.objects.all()].count(b'"The trend had turned."')
+        == 1
     )
     for other in (
         give(aborted, olivia, form_id=form, assessment="UNSAFE"),

@@ -72,8 +72,9 @@ def story(db: None) -> Story:
 
 def test_what_was_said_is_in_no_column_of_no_table_any_more(story: Story) -> None:
     before = places_of(WORD)
+    # It is encrypted.
+    assert "audit.Payload.content" not in before
     assert before >= {
-        "audit.Payload.body",
         "escalations.Decision.justification",
         "escalations.Decision.statement",
         "escalations.Evidence.body",
@@ -87,7 +88,7 @@ def test_what_was_said_is_in_no_column_of_no_table_any_more(story: Story) -> Non
     }
     done = erased(story.dfid)
     assert places_of(WORD) == set()
-    assert done.payloads == Payload.objects.filter(body=None).count() > 3
+    assert done.payloads == Payload.objects.filter(content=None).count() > 3
     entry = LedgerEntry.objects.get(kind=Kind.FLOW_ERASED)
     assert (entry.stream, entry.actor) == (str(story.dfid), "user:1")
     assert entry.payload["reason"] == "asked for"
@@ -163,7 +164,9 @@ def test_a_payload_that_is_put_back_is_a_finding(story: Story) -> None:
     row = Payload.objects.order_by("pk").first()
     assert row is not None
     erased(story.dfid)
-    Payload.objects.filter(pk=row.pk).update(salt=row.salt, body=row.body, erased_at=None)
+    Payload.objects.filter(pk=row.pk).update(
+        salt=row.salt, key=row.key, nonce=row.nonce, content=row.content, erased_at=None
+    )
     assert any("was erased but is present again" in item for item in found())
 
 

@@ -22,7 +22,7 @@ def erase(commitment: str, *, reason: str = "asked for") -> str:
 
 
 def test_what_is_erased_is_gone_and_the_ledger_says_why_and_stays_whole() -> None:
-    gone = ledger.commit_payload(tenant=TENANT, body=b'"personal"')
+    gone = ledger.commit_payload(tenant=TENANT, data_class="people", body=b'"personal"')
     assert erase(gone, reason=" asked for ") == "erased\n"
     assert queries.list_texts(tenant=TENANT, commitments=[gone]) == {}
     entry = LedgerEntry.objects.get(kind="payload:erased")
@@ -32,7 +32,7 @@ def test_what_is_erased_is_gone_and_the_ledger_says_why_and_stays_whole() -> Non
 
 
 def test_nothing_is_erased_twice() -> None:
-    gone = ledger.commit_payload(tenant=TENANT, body=b'"personal"')
+    gone = ledger.commit_payload(tenant=TENANT, data_class="people", body=b'"personal"')
     erase(gone)
     for commitment in (gone, "0" * 64):
         with pytest.raises(CommandError, match="No payload is stored under this commitment"):
@@ -42,7 +42,7 @@ def test_nothing_is_erased_twice() -> None:
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 501, "a\x00b"])
 def test_a_reason_is_needed(reason: str) -> None:
-    kept = ledger.commit_payload(tenant=TENANT, body=b'"personal"')
+    kept = ledger.commit_payload(tenant=TENANT, data_class="people", body=b'"personal"')
     with pytest.raises(CommandError, match="Give a reason"):
         erase(kept, reason=reason)
     assert queries.list_texts(tenant=TENANT, commitments=[kept]) == {kept: "personal"}

@@ -293,7 +293,7 @@ def test_no_words_go_out_but_what_proves_them() -> None:
     words = b"The customer is Ann Miller."
 
     def work() -> str:
-        commitment = ledger.commit_payload(tenant="default", body=words)
+        commitment = ledger.commit_payload(tenant="default", data_class="people", body=words)
         told = events.IncidentNoted(incident_id="i", note_id="n", text_commitment=commitment)
         ledger.append_to(tenant="default", stream="incident:i", actor="user:1", at=clock.now(), events=[told])
         return commitment

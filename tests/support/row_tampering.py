@@ -75,15 +75,17 @@ def _decisions(*columns: str) -> Case:
 
 
 def _payloads_swapped(history: History) -> None:
-    one, other = Payload.objects.exclude(body=None).order_by("pk")[:2]
+    one, other = Payload.objects.exclude(content=None).order_by("pk")[:2]
     for row, taken in ((one, other), (other, one)):
-        Payload.objects.filter(pk=row.pk).update(salt=taken.salt, body=taken.body)
+        Payload.objects.filter(pk=row.pk).update(
+            salt=taken.salt, key=taken.key, nonce=taken.nonce, content=taken.content
+        )
 
 
 def _payload_put_back(history: History) -> None:
     said = LedgerEntry.objects.get(stream=str(history.aborted), kind="proposal:submitted").payload
     named = Payload.objects.filter(commitment=said["params_commitment"])
-    before = named.values("salt", "body", "erased_at").get()
+    before = named.values("salt", "key", "nonce", "content", "erased_at").get()
     assert ledger.erase_payload(
         tenant="default",
         commitment=said["params_commitment"],
@@ -95,14 +97,14 @@ def _payload_put_back(history: History) -> None:
 
 
 def _payload_invented(history: History) -> None:
-    Payload.objects.create(tenant="default", commitment="0" * 64, salt=b"s" * 32, body=b'"nothing"')
+    Payload.objects.create(tenant="default", commitment="0" * 64, salt=b"s" * 32, content=b'"nothing"')
 
 
 def _payload_emptied(history: History) -> None:
     """Of the flow's own proposal."""
     said = LedgerEntry.objects.get(stream=str(history.aborted), kind="proposal:submitted").payload
     named = Payload.objects.filter(commitment=said["params_commitment"])
-    assert named.update(salt=None, body=None, erased_at=clock.now()) == 1
+    assert named.update(salt=None, nonce=None, content=None, erased_at=clock.now()) == 1
 
 
 def _record(sets: str, *params: Any) -> Case:

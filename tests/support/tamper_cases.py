@@ -122,7 +122,9 @@ def _forged_end(history: History) -> None:
 
 def _erased_without_entry(history: History) -> None:
     first = Payload.objects.order_by("pk").values_list("pk", flat=True)[:1]
-    Payload.objects.filter(pk__in=list(first)).update(salt=None, body=None, erased_at=clock.now())
+    Payload.objects.filter(pk__in=list(first)).update(
+        salt=None, nonce=None, content=None, erased_at=clock.now()
+    )
 
 
 def _signed_anew(history: History) -> None:
@@ -287,7 +289,7 @@ CASES: Mapping[str, Case] = {
     "head of a flow: number": lambda history: _set(Flow, history.accepted, head_seq=F("head_seq") - 1),
     "head of a stream: edited": lambda history: _all(StreamHead, "system", hash=bytes(32)),
     "head of a stream: gone": lambda history: _drop(StreamHead, "system"),
-    "payload: body": _bytes(Payload, "body"),
+    "payload: content": _bytes(Payload, "content"),
     "payload: salt": _bytes(Payload, "salt"),
     "payload: one gone": lambda history: _drop_first(Payload),
     "payload: all gone": _gone(Payload),

@@ -116,6 +116,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
             "REDIS_URL": REDIS_URL,
             "DIR_SECRET_KEY": secrets.token_urlsafe(48),
             "DIR_SIGNING_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
+            "DIR_PAYLOAD_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
             "DIR_EGRESS_ALLOW": "127.0.0.1",
             "DIR_LOG_LEVEL": "INFO",
         }

@@ -163,6 +163,7 @@ def console(tmp_path: Path) -> Iterator[Console]:
                 "REDIS_URL": REDIS_URL,
                 "DIR_SECRET_KEY": secrets.token_urlsafe(48),
                 "DIR_SIGNING_KEY": b64encode(secrets.token_bytes(32)).decode(),
+                "DIR_PAYLOAD_KEY": b64encode(secrets.token_bytes(32)).decode(),
                 "DIR_EGRESS_ALLOW": "127.0.0.1",
                 "DIR_MARK": "",
                 "DIR_WITNESS": str(tmp_path / "witness"),

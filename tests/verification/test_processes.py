@@ -22,7 +22,7 @@ CASES = (
     "entry: one in the middle gone",
     "head of a stream: edited",
     "intent.state",
-    "payload: body",
+    "payload: content",
     "fact.value",
 )
 

@@ -82,7 +82,11 @@ def test_json_holds_findings_and_the_public_key(undone: History) -> None:
 def test_an_erased_payload_with_its_entry_is_no_finding_until_it_is_put_back(undone: History) -> None:
     said = LedgerEntry.objects.get(stream=str(undone.aborted), kind="proposal:submitted").payload
     commitment = said["params_commitment"]
-    before = Payload.objects.filter(commitment=commitment).values("salt", "body", "erased_at").get()
+    before = (
+        Payload.objects.filter(commitment=commitment)
+        .values("salt", "key", "nonce", "content", "erased_at")
+        .get()
+    )
     assert ledger.erase_payload(
         tenant="default", commitment=commitment, actor="user:1", at=clock.now(), reason="asked for"
     )

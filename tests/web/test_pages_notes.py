@@ -132,7 +132,7 @@ def test_a_tampered_and_an_erased_note_say_so(escalation: Escalation, olga: Clie
     address, page = next(iter(pages(escalation).items()))
     olga.post(address, {"text": "Wait for Monday."})
     assert "Wait for Monday." in text_of(olga, page)
-    Payload.objects.filter(commitment=Note.objects.get().commitment).update(body=b'"Approve it."')
+    Payload.objects.filter(commitment=Note.objects.get().commitment).update(content=b'"Approve it."')
     text = text_of(olga, page)
     assert "Approve it." not in text
     assert "This note does not match the ledger" in text

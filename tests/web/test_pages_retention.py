@@ -125,7 +125,7 @@ def test_nobody_reads_it_without_signing_in(story: Story) -> None:
 def test_a_reason_that_was_erased_or_changed_is_said(story: Story) -> None:
     hold_story.place(story.dfid)
     told = LedgerEntry.objects.get(kind=Kind.HOLD_PLACED).payload
-    Payload.objects.filter(commitment=told["text_commitment"]).update(body=b'"another"')
+    Payload.objects.filter(commitment=told["text_commitment"]).update(content=b'"another"')
     assert "It differs from what was recorded." in text_of(admin(), PAGE)
 
 

@@ -16,7 +16,7 @@ class Command(BaseCommand):
 
     help = (
         "Copy the SQLite database to FILE, which must not exist yet, beside a running console. Keys are not "
-        "in it: keep copies of secret_key and signing_key elsewhere."
+        "in it: keep copies of secret_key, signing_key and payload_key elsewhere."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,6 +6,7 @@ The gate does not read them: a claim that could move a verdict would be worth fo
 from uuid import UUID
 
 from audit import actors, canonical, events, ledger
+from audit.payload_keys import PayloadClass
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -42,7 +43,9 @@ def report(*, agent: Agent, dfid: UUID, asked: api_schemas.StepRequest) -> api_s
     commitment = None
     if asked.summary is not None:
         summary = canonical.encode(asked.summary)
-        commitment = ledger.commit_payload(tenant=flow.tenant, body=summary)
+        commitment = ledger.commit_payload(
+            tenant=flow.tenant, data_class=PayloadClass.PARAMETERS, body=summary
+        )
     journal.add(
         events.StepReported(
             step_type=asked.step_type,

@@ -7,6 +7,7 @@ from typing import assert_never
 from django.conf import settings
 
 from audit import actors, events, ledger
+from audit.payload_keys import PayloadClass
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
@@ -235,7 +236,9 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
         kept, late = None, doubts.NOTHING_NEW
         if isinstance(result, Receipt):
             # Kept outside the chain like any receipt: it is what the person who decides was looking for.
-            kept = ledger.commit_payload(tenant=intent.tenant, body=result.body)
+            kept = ledger.commit_payload(
+                tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=result.body
+            )
             by = doubts.PROBE if attempt.purpose == Purpose.PROBE else doubts.RECEIPT
             late = doubts.settle_late(journal=journal, intent=intent, by=by, key=attempt.target_key)
         journal.add(
@@ -274,7 +277,9 @@ def _finish(journal: Journal, attempt: Attempt, result: CallResult, *, again: Re
     """End the attempt's row; the commitment of the receipt, where there is one."""
     commitment = None
     if isinstance(result, Receipt):
-        commitment = ledger.commit_payload(tenant=journal.flow.tenant, body=result.body)
+        commitment = ledger.commit_payload(
+            tenant=journal.flow.tenant, data_class=PayloadClass.RECEIPTS, body=result.body
+        )
     state, failure = _ending(result)
     attempt.state, attempt.finished_at = state, journal.at
     attempt.status_code = result.status_code

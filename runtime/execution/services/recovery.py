@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from audit import canonical, events, ledger
+from audit.payload_keys import PayloadClass
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import KNOWN_EFFECTS, Direction, Effect, IntentState, OutcomeStatus
 from runtime.contracts.verdict import Finding
@@ -69,7 +70,7 @@ def mark_done(
     """
     _require_with_people(intent)
     body = canonical.encode(canonical.normalise(dict(receipt)))
-    commitment = ledger.commit_payload(tenant=intent.tenant, body=body)
+    commitment = ledger.commit_payload(tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=body)
     saga.advance(
         journal,
         intent,

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from audit import actors, canonical, events, ledger
 from audit.models import LedgerEntry
+from audit.payload_keys import PayloadClass
 from runtime.contracts.outcome import Deviation, FactChange
 from runtime.contracts.policy_kind import RouteAction
 from runtime.contracts.receipt import Receipt
@@ -161,7 +162,9 @@ def record_name(
     """Record what the receipts came to; the outputs are behind a commitment, so that they can be erased."""
     kept = None
     if named.outputs is not None:
-        kept = ledger.commit_payload(tenant=intent.tenant, body=named.outputs)
+        kept = ledger.commit_payload(
+            tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=named.outputs
+        )
     journal.add(
         events.OutcomeNamed(
             intent_id=str(intent.pk),

@@ -13,6 +13,7 @@ from typing import Any
 from django.db import transaction
 
 from audit import actors, canonical, events, ledger
+from audit.payload_keys import PayloadClass
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, Direction, Effect, FlowState, OutcomeStatus, Purpose
 from runtime.core import ports
@@ -119,7 +120,7 @@ def question(
     result_rules.write_facts(journal, intent, plan, receipt=receipt)
     kept = receipt_commitment
     if intent.steps > 1:
-        kept = ledger.commit_payload(tenant=intent.tenant, body=whole)
+        kept = ledger.commit_payload(tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=whole)
     result_rules.record_name(journal, intent, named, receipt_commitment=kept)
     intent_transitions.ask_person(journal, intent, plan, reason=named.reason, failures=intent.failures)
     return named.reason
@@ -241,7 +242,9 @@ def _note_done(
             intent_id=str(intent.pk),
             step=step,
             direction=Direction.FORWARD,
-            receipt_commitment=ledger.commit_payload(tenant=intent.tenant, body=receipt),
+            receipt_commitment=ledger.commit_payload(
+                tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=receipt
+            ),
         )
     )
 
@@ -297,7 +300,9 @@ def _complete(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by
         intent,
         plan,
         receipt=body,
-        receipt_commitment=ledger.commit_payload(tenant=intent.tenant, body=body),
+        receipt_commitment=ledger.commit_payload(
+            tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=body
+        ),
         observed={name: value for receipt in receipts.values() for name, value in receipt.items()},
         recorded_by=recorded_by,
     )

@@ -12,6 +12,7 @@ from functools import partial
 from uuid import UUID
 
 from audit import canonical, events, ledger
+from audit.payload_keys import PayloadClass
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
@@ -238,7 +239,9 @@ def _record(question: Question, answer: _Answer) -> QueryResult:
     commitment = None
     if answer.raw:
         body = canonical.encode(_shown(answer.raw[-1]))
-        commitment = ledger.commit_payload(tenant=question.tenant, body=body)
+        commitment = ledger.commit_payload(
+            tenant=question.tenant, data_class=PayloadClass.RECEIPTS, body=body
+        )
     journal.add(
         events.StatusQueryFinished(
             intent_id=str(question.intent_id),

@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from audit import actors, canonical, events, ledger
+from audit.payload_keys import PayloadClass
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -88,7 +89,9 @@ def begin(*, agent: Agent, trigger: Any, traceparent: str, parent: Flow | None) 
     journal.add(
         events.FlowOpened(
             agent_id=agent.agent_id,
-            trigger_commitment=ledger.commit_payload(tenant=flow.tenant, body=bytes(flow.trigger)),
+            trigger_commitment=ledger.commit_payload(
+                tenant=flow.tenant, data_class=PayloadClass.PARAMETERS, body=bytes(flow.trigger)
+            ),
             parent_dfid=None if parent is None else str(parent.pk),
             traceparent=traceparent or None,
         )

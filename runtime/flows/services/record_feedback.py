@@ -9,6 +9,7 @@ from uuid import UUID
 
 from audit import actors, assessments, canonical, chain, events, ledger
 from audit.models import Payload, RecordFeedback
+from audit.payload_keys import PayloadClass
 from audit.records.queries import Record
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -55,7 +56,9 @@ def give(
     before = earlier.values_list("number", flat=True).first() or 0
     commitment = ""
     if given.reason:
-        commitment = ledger.commit_payload(tenant=tenant, body=canonical.encode(given.reason))
+        commitment = ledger.commit_payload(
+            tenant=tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(given.reason)
+        )
     row = RecordFeedback.objects.create(
         tenant=tenant,
         feedback_id=form_id,

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import transaction
 
 from audit import actors, canonical, events, ledger
+from audit.payload_keys import PayloadClass
 from runtime.contracts.guard import EmergencyStop, GuardDocument, GuardResult, ReviewResult, ReviewState, bps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -69,7 +70,9 @@ def flag(*, flow: Flow, run_id: int, guard: GuardDocument, result: GuardResult, 
             guard_digest=run.guard_digest,
             confidence=result.confidence,
             codes=tuple(finding.code for finding in result.findings),
-            findings_commitment=ledger.commit_payload(tenant=flow.tenant, body=findings),
+            findings_commitment=ledger.commit_payload(
+                tenant=flow.tenant, data_class=PayloadClass.FINDINGS, body=findings
+            ),
             emergency_stop=stop,
             agent_suspended=suspended,
         )

@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from audit import actors, events, ledger, queries
+from audit.payload_keys import PayloadClass
 from runtime.contracts.post_mortem import PostMortemBody
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -32,7 +33,7 @@ def save(
         incident=book.incident,
         version=held + 1,
         author_id=author,
-        commitment=ledger.commit_payload(tenant=tenant, body=body.to_bytes()),
+        commitment=ledger.commit_payload(tenant=tenant, data_class=PayloadClass.PEOPLE, body=body.to_bytes()),
         saved_at=book.at,
     )
     book.add(

@@ -1,6 +1,7 @@
 """The words of notes and actions: their bounds, and their place behind a commitment."""
 
 from audit import canonical, ledger
+from audit.payload_keys import PayloadClass
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 
@@ -21,4 +22,4 @@ def check(given: str, *, what: str, longest: int) -> str | Problem:
 
 def keep(*, tenant: str, text: str) -> str:
     """Store a text outside the chain; its commitment."""
-    return ledger.commit_payload(tenant=tenant, body=canonical.encode(text))
+    return ledger.commit_payload(tenant=tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(text))

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.apps import apps
 from django.db.models import Model, Q, QuerySet
 
-from audit import canonical, erasure_columns, erasures, queries, signing
+from audit import canonical, erasure_columns, erasures, ledger, queries, signing
 from audit.erasure_columns import WordColumns
 from audit.events import AttestedStatement, FlowErased, Kind
 from audit.models import DecisionRecord, Payload, RecordTerm
@@ -211,7 +211,7 @@ def _erase(flow: Flow, left: ErasedFlow, *, reason: str, actor: str) -> None:
     for answer in _answers(flow):
         Answer.objects.filter(pk=answer).update(body=b"", request_digest="")
     payloads = Payload.objects.filter(tenant=flow.tenant, commitment__in=_committed(told), erased_at=None)
-    payloads.update(body=None, salt=None, erased_at=journal.at)
+    ledger.empty_payloads(payloads, at=journal.at)
     journal.add(
         FlowErased(
             reason=reason,

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from audit import actors, canonical, events, ledger, row_locks
 from audit.models import RecordTerm
+from audit.payload_keys import PayloadClass
 from runtime.contracts import hold as contract
 from runtime.contracts.hold import HoldTarget
 from runtime.contracts.problem import Problem
@@ -124,4 +125,6 @@ def _refuse_reason(reason: str) -> Problem | None:
 
 def _keep(tenant: str, reason: str) -> str:
     """The commitment to a reason, which is stored beside the chain."""
-    return ledger.commit_payload(tenant=tenant, body=canonical.encode(reason.strip()))
+    return ledger.commit_payload(
+        tenant=tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(reason.strip())
+    )

@@ -12,6 +12,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.db.models import QuerySet
 
 from audit import actors, canonical, events, ledger, signing
+from audit.payload_keys import PayloadClass
 from runtime.contracts import timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -112,7 +113,9 @@ def _signed(tenant: str, epoch: Epoch, *, missing: Missing, actor: str, reason: 
         missing_entry=missing.entry_id,
         missing_hash=missing.hash,
         reason=reason,
-        statement_commitment=ledger.commit_payload(tenant=tenant, body=statement),
+        statement_commitment=ledger.commit_payload(
+            tenant=tenant, data_class=PayloadClass.PEOPLE, body=statement
+        ),
         statement_digest=canonical.digest(statement),
         signature=signer.sign(statement).hex(),
         key_id=signer.key_id,

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from audit import actors, canonical, events, ledger
+from audit.payload_keys import PayloadClass
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import FlowState
 from runtime.core import clock, ports, transactions
@@ -131,7 +132,9 @@ def _call_person(due: SilentAgent) -> bool:
     journal.add(
         events.FlowOpened(
             agent_id=agent.agent_id,
-            trigger_commitment=ledger.commit_payload(tenant=flow.tenant, body=bytes(flow.trigger)),
+            trigger_commitment=ledger.commit_payload(
+                tenant=flow.tenant, data_class=PayloadClass.PARAMETERS, body=bytes(flow.trigger)
+            ),
         )
     )
     journal.transition(FlowState.ESCALATED, reason=Reason.AGENT_SILENT)

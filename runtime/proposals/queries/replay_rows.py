@@ -106,7 +106,7 @@ class RecordedHistory:
         """Salt and body by commitment."""
         named = {value for entry in self.entries for _, value in sources.list_commitments(entry.payload)}
         rows = Payload.objects.filter(tenant=self.tenant, commitment__in=named)
-        return {name: (salt, body) for name, salt, body in rows.values_list("commitment", "salt", "body")}
+        return {row.commitment: row.held for row in rows}
 
     @cached_property
     def erased_up_to(self) -> int:

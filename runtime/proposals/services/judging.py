@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from audit import canonical, events, ledger
+from audit.payload_keys import PayloadClass
 from audit.records.fold import Rules
 from runtime.contracts import timestamps
 from runtime.contracts.facts import Facts, Lift, SnapshotFacts
@@ -197,7 +198,9 @@ def store(judged: Judged, journal: Journal) -> None:
     row.save(force_insert=True)
     kept = [judged.document.params, *([proposal.explain] if proposal.explain else [])]
     commitments = ledger.commit_payloads(
-        tenant=proposal.flow.tenant, bodies=[canonical.encode(item) for item in kept]
+        tenant=proposal.flow.tenant,
+        data_class=PayloadClass.PARAMETERS,
+        bodies=[canonical.encode(item) for item in kept],
     )
     journal.rules[str(proposal.proposal_id)] = judged.for_record
     journal.add(

@@ -108,7 +108,10 @@ def test_the_page_has_a_language_a_title_and_headed_tables(flows: Flows) -> None
 
 @pytest.mark.parametrize(
     ("model", "column", "why"),
-    [(Verdict, "body", "The words of the verdict are not in the pack"), (Payload, "body", "Not in the pack")],
+    [
+        (Verdict, "body", "The words of the verdict are not in the pack"),
+        (Payload, "content", "Not in the pack"),
+    ],
 )
 def test_the_page_says_what_is_not_there(flows: Flows, model: type[Model], column: str, why: str) -> None:
     exported_packs.make(flows.overridden)

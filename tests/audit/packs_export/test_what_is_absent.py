@@ -93,9 +93,9 @@ def test_rows_that_cannot_be_read_end_no_export(flows: Flows) -> None:
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        ({"body": b'"other words"'}, "the stored bytes do not match the ledger"),
+        ({"content": b'"other words"'}, "the stored bytes do not match the ledger"),
         ({"salt": bytes(16)}, "the stored bytes do not match the ledger"),
-        ({"body": None, "salt": None}, EMPTIED),
+        ({"content": None, "nonce": None, "salt": None}, EMPTIED),
     ],
 )
 def test_a_text_that_was_tampered_with_is_named_and_never_shipped(

@@ -5,11 +5,13 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from django.conf import settings
+from django.core.checks import CheckMessage, Warning
 from django.db import connection, transaction
 
 from audit import payload_cipher
@@ -43,30 +45,46 @@ class InUse:
 
 
 # By database, tenant and class, with the time (monotonic) until which it is believed.
-_cached: dict[tuple[str, str, str], tuple[float, InUse]] = {}
+_cached: dict[tuple[str, str, str], tuple[float, InUse | None]] = {}
 
 
-def in_use(*, tenant: str, data_class: str, at: datetime) -> InUse:
+def in_use(*, tenant: str, data_class: str, at: datetime) -> InUse | None:
     """The key of a class, which begins with its first payload. Asks the database once in `ASK_AGAIN_S`.
 
-    Inside the caller's transaction. Raises PayloadKeyError where this process cannot use the key.
+    None on an installation that was never given a key: its payloads are in clear. Inside the caller's
+    transaction. Raises PayloadKeyError where this process cannot use the key.
     """
     place = (str(connection.settings_dict["NAME"]), tenant, data_class)
     until, held = _cached.get(place, (0.0, None))
-    if held is not None and time.monotonic() < until:
+    if time.monotonic() < until:
         return held
     rows = ClassKey.objects.filter(tenant=tenant, data_class=data_class, retired_at=None)
     row = rows.first()
-    if row is None:
+    # A process that lost its key must not go on in clear.
+    in_clear = not settings.DIR_PAYLOAD_KEY and row is None and not ClassKey.objects.exists()
+    if row is None and not in_clear:
         ClassKey.objects.bulk_create(
             [new(tenant=tenant, data_class=data_class, at=at)], ignore_conflicts=True
         )
         row = rows.get()
-    found = _usable(row)
+    found = None if row is None else _usable(row)
     # Only then: the row may be of this transaction, and be taken back with it.
     until = time.monotonic() + ASK_AGAIN_S
     transaction.on_commit(lambda: _cached.__setitem__(place, (until, found)))
     return found
+
+
+def check_given(**_: Any) -> list[CheckMessage]:
+    """A warning where payloads are stored in clear, since the installation was given no key."""
+    if settings.DIR_PAYLOAD_KEY:
+        return []
+    return [
+        Warning(
+            "DIR_PAYLOAD_KEY is not set: payloads are stored in clear.",
+            hint="Set it to the base64 form of 32 random bytes, the same for all processes, and keep a copy.",
+            id="audit.W001",
+        )
+    ]
 
 
 def new(*, tenant: str, data_class: str, at: datetime) -> ClassKey:

@@ -259,13 +259,13 @@ DIR_ROW_CHECKS = [
     "escalations.route_row_checks.RouteRowCheck",
     "escalations.note_rows.NoteRowCheck",
 ]
-# What gives the bytes that a flow's entries name by digest, for evidence packs.
 # Where words of flows are stored: an erasure empties these cells, and the checks let them be empty after one.
 DIR_ERASURE_COLUMNS = [
     "runtime.verification.erasure_columns.TABLE",
     "escalations.erasure_columns.TABLE",
     "audit.erasure_table.TABLE",
 ]
+# What gives the bytes that a flow's entries name by digest, for evidence packs.
 DIR_PACK_OBJECTS = ["runtime.verification.pack_objects.of_flow", "escalations.pack_objects.of_flow"]
 
 DIR_SIGNING_KEY = env.signing_key(DATA_DIR)

@@ -129,24 +129,20 @@ def commit_payload(*, tenant: str, data_class: str, body: bytes) -> str:
 def commit_payloads(*, tenant: str, data_class: str, bodies: Sequence[bytes]) -> list[str]:
     """Store several bodies outside the chain in one insert, and return their commitments in order.
 
-    They are encrypted with the key of `data_class` (`payload_keys`), which is their class.
+    They are encrypted with the key of `data_class` (`payload_keys`), which is their class; on an
+    installation without a key they are in clear.
     """
     key = payload_keys.in_use(tenant=tenant, data_class=data_class, at=timezone.now())
     rows = []
     for body in bodies:
         salt = secrets.token_bytes(_SALT_BYTES)
-        commitment = chain.commitment(salt, body)
-        nonce, content = payload_cipher.seal_with(key.cipher, commitment=commitment, body=body)
-        rows.append(
-            Payload(
-                tenant=tenant,
-                commitment=commitment,
-                salt=salt,
-                key_id=key.key_id,
-                nonce=nonce,
-                content=content,
+        row = Payload(tenant=tenant, commitment=chain.commitment(salt, body), salt=salt, content=body)
+        if key is not None:
+            row.key_id = key.key_id
+            row.nonce, row.content = payload_cipher.seal_with(
+                key.cipher, commitment=row.commitment, body=body
             )
-        )
+        rows.append(row)
     Payload.objects.bulk_create(rows)
     return [row.commitment for row in rows]
 

@@ -100,6 +100,7 @@ def test_the_key_in_use_is_asked_for_once(real_db: str, django_assert_num_querie
         kept = _commit()
     with transaction.atomic(), django_assert_num_queries(0):
         held = payload_keys.in_use(tenant="default", data_class="people", at=AT)
+    assert held is not None
     assert held.key_id == kept.key_id
 
 
@@ -119,8 +120,28 @@ def test_production_makes_up_no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert env.payload_key(tmp_path) == made
     monkeypatch.setenv("DATABASE_URL", "postgres://somebody@db/console")
     monkeypatch.setenv("REDIS_URL", "redis://redis")
-    with pytest.raises(ImproperlyConfigured, match="DIR_PAYLOAD_KEY is missing"):
-        env.payload_key(tmp_path)
+    assert env.payload_key(tmp_path) == ""
+
+
+@pytest.mark.django_db
+def test_an_installation_that_was_given_no_key_goes_on_in_clear_and_is_warned(settings: Any) -> None:
+    assert not payload_keys.check_given()
+    settings.DIR_PAYLOAD_KEY = ""
+    [warned] = payload_keys.check_given()
+    assert "in clear" in warned.msg
+    row = _commit()
+    assert (row.key_id, bytes(row.content or b""), row.body) == (None, WORDS, WORDS)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("data_class", ["people", "findings"])
+def test_an_installation_that_has_lost_its_key_does_not_go_on_in_clear(
+    settings: Any, data_class: str
+) -> None:
+    _commit(data_class="people")
+    settings.DIR_PAYLOAD_KEY = ""
+    with pytest.raises(PayloadKeyError, match="DIR_PAYLOAD_KEY"):
+        _commit(data_class=data_class)
 
 
 def test_a_check_without_the_key_counts_what_it_does_not_open(real_db: str, settings: Any) -> None:

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import connection, connections
 from django.test.utils import setup_databases, teardown_databases
 
+from audit import payload_keys
 from runtime.core import refusals
 from tests.support import cheap, databases
 
@@ -105,6 +106,12 @@ def _no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
 def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refusals recorded by one test do not use up another's share of the minute: each has a `user:1`."""
     monkeypatch.setattr(refusals, "_shares", refusals._Shares())
+
+
+@pytest.fixture(autouse=True)
+def _no_keys_of_gone_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which key of a class is in use is remembered by database, and each test empties its database."""
+    monkeypatch.setattr(payload_keys, "_cached", {})
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,7 @@ class DecisionRecord(models.Model):
         )
         indexes = (
             models.Index(fields=("tenant", "-id"), name="record_recent"),
+            models.Index(fields=("tenant", "dfid", "-id"), name="record_by_flow"),
             models.Index(fields=("tenant", "decision_key", "-id"), name="record_by_decision"),
             models.Index(fields=("tenant", "status", "-id"), name="record_by_status"),
             models.Index(fields=("tenant", "agent_id", "-id"), name="record_by_agent"),

@@ -163,6 +163,7 @@ def test_a_second_entry_about_a_record_changes_nothing(undone: History) -> None:
 
 
 EVERYTHING = RecordFilter(
+    dfid=UUID(int=7),
     decision_key="BUY",
     status="DECIDED",
     agent_id="trader",
@@ -175,6 +176,7 @@ EVERYTHING = RecordFilter(
     failed_evaluator="policy",
 )
 BY_INDEX = {
+    "dfid": "record_by_flow",
     "decision_key": "record_by_decision",
     "status": "record_by_status",
     "agent_id": "record_by_agent",

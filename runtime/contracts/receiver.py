@@ -26,6 +26,7 @@ class ReceiverKind(Choice):
     SIEM_HTTP = "SIEM_HTTP"
     SIEM_FILE = "SIEM_FILE"
     SIEM_SYSLOG = "SIEM_SYSLOG"
+    OTLP_HTTP = "OTLP_HTTP"
 
 
 class EventFormat(Choice):
@@ -34,6 +35,7 @@ class EventFormat(Choice):
     CLOUDEVENTS = "CLOUDEVENTS"
     OCSF = "OCSF"
     CSV = "CSV"
+    SPANS = "SPANS"
 
 
 # The forms that a kind of receiver takes, the usual one first.
@@ -42,7 +44,10 @@ FORMATS: Final[Mapping[ReceiverKind, Sequence[EventFormat]]] = {
     ReceiverKind.SIEM_HTTP: (EventFormat.OCSF, EventFormat.CSV),
     ReceiverKind.SIEM_FILE: (EventFormat.OCSF, EventFormat.CSV),
     ReceiverKind.SIEM_SYSLOG: (EventFormat.OCSF, EventFormat.CSV),
+    ReceiverKind.OTLP_HTTP: (EventFormat.SPANS,),
 }
+# The forms in which each event is a line by itself.
+LINES: Final = (EventFormat.CLOUDEVENTS, EventFormat.OCSF, EventFormat.CSV)
 
 # Without its secret nothing that such a receiver gets could be trusted.
 NEED_SECRET: Final = frozenset({ReceiverKind.WEBHOOK})
@@ -85,6 +90,16 @@ class SealedEntry:
         """What the entry says."""
         payload: Mapping[str, Any] = self.body["payload"]
         return payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowEntry:
+    """An entry of a flow, by its number from 1 in the flow, for what is worked out from several of them."""
+
+    seq: int
+    kind: str
+    at: datetime
+    payload: Mapping[str, Any]
 
 
 def wrong_pattern(patterns: Sequence[str]) -> str | None:

@@ -9,7 +9,7 @@ from typing import IO, Any, Final
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from runtime.contracts.receiver import EventFormat
+from runtime.contracts.receiver import LINES, EventFormat
 from runtime.outward.queries import sealed
 from runtime.outward.queries.sealed import NotAsSealedError
 from runtime.outward.services import delivery
@@ -23,9 +23,7 @@ class Command(BaseCommand):
     help = "Write sealed entries of the ledger as CloudEvents, OCSF or CSV, by the leaves of its tree."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--format", required=True, choices=[form.lower() for form in EventFormat.values()]
-        )
+        parser.add_argument("--format", required=True, choices=[form.lower() for form in LINES])
         parser.add_argument(
             "--from", dest="first", type=int, default=0, help="the first leaf; 0 if not given"
         )

@@ -46,14 +46,19 @@ def post_signed(*, url: str, secret_env: str, message_id: str, media_type: str, 
     return webhook.send(url=url, headers=headers, body=body, timeout_s=SEND_S)
 
 
-def post_with_token(*, url: str, secret_env: str, message_id: str, media_type: str, body: bytes) -> Answered:
-    """POST with the token in a variable of the environment as bearer, or without one where none is named."""
+def post_with_token(
+    *, url: str, secret_env: str, message_id: str, media_type: str, body: bytes, read_bytes: int = 0
+) -> Answered:
+    """POST with the token in a variable of the environment as bearer, or without one where none is named.
+
+    Of an answer in 2xx, the first `read_bytes` are read.
+    """
     try:
         token = signing.bearer(secret_env) if secret_env else {}
     except signing.SecretError as error:
         return Answered(why=str(error))
     headers = {**token, "Content-Type": media_type, "Idempotency-Key": message_id}
-    return webhook.send(url=url, headers=headers, body=body, timeout_s=SEND_S)
+    return webhook.send(url=url, headers=headers, body=body, timeout_s=SEND_S, read_bytes=read_bytes)
 
 
 def append_to_file(*, name: str, day: str, ending: str, head: bytes, lines: bytes) -> Answered:

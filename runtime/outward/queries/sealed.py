@@ -4,7 +4,7 @@ from datetime import datetime
 
 from audit import canonical, chain
 from audit.models import Leaf, LedgerEntry, Tree
-from runtime.contracts.receiver import SealedEntry
+from runtime.contracts.receiver import FlowEntry, SealedEntry
 
 ADVICE = "run manage.py verify_ledger"
 
@@ -47,6 +47,24 @@ def list_leaves(*, tenant: str, from_leaf: int, most: int) -> tuple[list[SealedE
         if entry.body["tenant"] == tenant:
             found.append(entry)
     return found, leaves[-1][0] + 1
+
+
+def list_of_flow(*, tenant: str, dfid: str, last_seq: int) -> list[FlowEntry]:
+    """The entries of a flow up to a number.
+
+    Raises `NotAsSealedError` where one is gone or was changed.
+    """
+    rows = LedgerEntry.objects.filter(tenant=tenant, stream=dfid, seq__lte=last_seq).order_by("seq")
+    found, before = [], chain.GENESIS_HASH
+    for seq, row in enumerate(rows, start=1):
+        body = bytes(row.body)
+        before = chain.entry_hash(before, body)
+        if row.seq != seq or before != bytes(row.hash):
+            raise NotAsSealedError(f"the entry {seq} of the flow {dfid} is missing or was changed: {ADVICE}")
+        read = canonical.decode(body)
+        at = datetime.fromisoformat(read["at"])
+        found.append(FlowEntry(seq=seq, kind=read["kind"], at=at, payload=read["payload"]))
+    return found
 
 
 def _read(origin: str, expected: int, leaf: int, row: LedgerEntry | None) -> SealedEntry:

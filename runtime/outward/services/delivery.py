@@ -1,20 +1,24 @@
 """How each kind of receiver gets a message: what goes into one, its form, and the road it takes."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from audit import actors, canonical, chain
 from runtime.contracts.receiver import EventFormat, ReceiverKind, SealedEntry, message_id
-from runtime.core import clock
+from runtime.core import clock, transactions
 from runtime.execution.services import event_delivery
 from runtime.execution.services.event_delivery import Answered
 from runtime.outward.models import Receiver
 from runtime.outward.queries import sealed
-from runtime.outward.services import cloud_events, csv_rows, ocsf, syslog_lines
+from runtime.outward.services import cloud_events, csv_rows, ocsf, otlp, spans, syslog_lines
+from runtime.outward.services.spans import Span
 
 TEST_KIND: Final = "receiver:test"
 # A webhook gets one at a time, so that each has an id of its own; a SIEM takes many.
 MOST_IN_A_BATCH: Final = 100
+
+_log = logging.getLogger(__name__)
 
 
 def most_in_one(row: Receiver) -> int:
@@ -34,6 +38,8 @@ def send(row: Receiver, entries: Sequence[SealedEntry]) -> Answered:
         case ReceiverKind.SIEM_SYSLOG:
             messages = [syslog_lines.encode(entry, EventFormat(row.format)) for entry in entries]
             return event_delivery.send_syslog(url=row.place, messages=messages)
+        case ReceiverKind.OTLP_HTTP:
+            return _post_spans(row, entries)
 
 
 def send_test(row: Receiver) -> str | None:
@@ -63,7 +69,7 @@ def send_test(row: Receiver) -> str | None:
 def trouble(kind: ReceiverKind, place: str) -> str | None:
     """What is wrong with where a receiver is; None where nothing is."""
     match kind:
-        case ReceiverKind.WEBHOOK | ReceiverKind.SIEM_HTTP:
+        case ReceiverKind.WEBHOOK | ReceiverKind.SIEM_HTTP | ReceiverKind.OTLP_HTTP:
             return event_delivery.trouble(place)
         case ReceiverKind.SIEM_FILE:
             return event_delivery.trouble_with_file(place)
@@ -77,7 +83,7 @@ def head(form: EventFormat) -> bytes:
 
 
 def line(form: EventFormat, entry: SealedEntry) -> bytes:
-    """One event as a line of a file, with its line end."""
+    """One event as a line of a file, with its line end, in one of `contract.LINES`."""
     match form:
         case EventFormat.CSV:
             return csv_rows.encode(entry)
@@ -85,6 +91,8 @@ def line(form: EventFormat, entry: SealedEntry) -> bytes:
             return ocsf.encode(entry) + b"\n"
         case EventFormat.CLOUDEVENTS:
             return cloud_events.encode(entry) + b"\n"
+        case EventFormat.SPANS:
+            raise ValueError("a span is worked out from several events, so it is no line of a file")
 
 
 def _post_one(row: Receiver, entries: Sequence[SealedEntry]) -> Answered:
@@ -107,6 +115,42 @@ def _post_batch(row: Receiver, entries: Sequence[SealedEntry]) -> Answered:
         media_type=csv_rows.MEDIA_TYPE if form == EventFormat.CSV else ocsf.MEDIA_TYPE,
         body=head(form) + b"".join(line(form, entry) for entry in entries),
     )
+
+
+def _post_spans(row: Receiver, entries: Sequence[SealedEntry]) -> Answered:
+    """Send the spans that these entries end; without any, nothing is sent."""
+    try:
+        ended = list(_spans(row.tenant, entries))
+    except sealed.NotAsSealedError as error:
+        return Answered(why=str(error))
+    if not ended:
+        return Answered(why=None)
+    transactions.give_back_connection()
+    answer = event_delivery.post_with_token(
+        url=row.place,
+        secret_env=row.secret_env,
+        message_id=message_id(row.pk, entries),
+        media_type=otlp.MEDIA_TYPE,
+        body=otlp.encode(entries[0].origin, ended),
+        read_bytes=otlp.MOST_ANSWER_BYTES,
+    )
+    if lost := otlp.rejected(answer.body):
+        # It has answered that it took the message, and the protocol forbids to send it again.
+        _log.warning("the receiver of events %s has rejected %d of %d spans", row.name, lost, len(ended))
+    return answer
+
+
+def _spans(tenant: str, entries: Sequence[SealedEntry]) -> Iterator[Span]:
+    if entries[0].kind == TEST_KIND:
+        yield spans.of_test(entries[0].entry_hash, entries[0].at)
+        return
+    of_flows: dict[str, set[int]] = {}
+    for entry in entries:
+        if entry.kind in spans.ENDING:
+            of_flows.setdefault(entry.stream, set()).add(int(entry.body["seq"]))
+    for dfid, ends in of_flows.items():
+        told = sealed.list_of_flow(tenant=tenant, dfid=dfid, last_seq=max(ends))
+        yield from (span for span in spans.of_flow(dfid, told) if span.ended_by in ends)
 
 
 def _append(row: Receiver, entries: Sequence[SealedEntry]) -> Answered:

@@ -16,11 +16,13 @@ class Answered:
 
     Else it says why not, in a few words that hold neither the URL nor anything that the receiver sent.
     `status` is None where no answer came; `wait_s` is what a Retry-After header asked for, in seconds.
+    `body` is the beginning of an answer in 2xx, as much as was asked for.
     """
 
     why: str | None
     status: int | None = None
     wait_s: float | None = None
+    body: bytes = b""
 
 
 def post(*, url: str, secret: str, message_id: str, body: bytes, timeout_s: float) -> str | None:
@@ -29,10 +31,12 @@ def post(*, url: str, secret: str, message_id: str, body: bytes, timeout_s: floa
     return send(url=url, headers=signed, body=body, timeout_s=timeout_s).why
 
 
-def send(*, url: str, headers: Mapping[str, str], body: bytes, timeout_s: float) -> Answered:
+def send(
+    *, url: str, headers: Mapping[str, str], body: bytes, timeout_s: float, read_bytes: int = 0
+) -> Answered:
     """POST `body`, as JSON where `headers` say nothing else.
 
-    Redirects are not followed, and the body of the answer is not read.
+    Redirects are not followed. Of the body of the answer the first `read_bytes` are read.
     """
     sent = {"Content-Type": "application/json", "User-Agent": "dir-console", **headers}
     trip = transport.Trip(timeout_s=timeout_s)
@@ -42,6 +46,7 @@ def send(*, url: str, headers: Mapping[str, str], body: bytes, timeout_s: float)
             client.stream("POST", url, content=body, headers=sent) as answer,
         ):
             status, wait_s = answer.status_code, retry_after.seconds(answer.headers.get("retry-after", ""))
+            said = _beginning(answer, read_bytes) if httpx2.codes.is_success(status) else b""
     except egress.EgressRefusedError:
         return Answered(why=egress.REFUSED)
     except egress.UnresolvedError:
@@ -52,8 +57,18 @@ def send(*, url: str, headers: Mapping[str, str], body: bytes, timeout_s: float)
         lost = "no connection, or it closed before the answer"
         return Answered(why=lost if trip.sent else "no connection could be made")
     if httpx2.codes.is_success(status):
-        return Answered(why=None, status=status)
+        return Answered(why=None, status=status, body=said)
     return Answered(why=f"the receiver answered {status}", status=status, wait_s=wait_s)
+
+
+def _beginning(answer: httpx2.Response, most: int) -> bytes:
+    read = b""
+    if most:
+        for chunk in answer.iter_bytes(most):
+            read += chunk
+            if len(read) >= most:
+                break
+    return read[:most]
 
 
 def trouble(url: str) -> str | None:

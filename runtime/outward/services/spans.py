@@ -149,10 +149,7 @@ def _read(flow: _Flow, entry: FlowEntry) -> Iterator[Span]:
             if call is not None:
                 yield flow.ended(call, entry, *_result(said))
         case Kind.INTENT_HELD:
-            # The calls of an intent are made one at a time: the last one that began was not made.
-            for key in [key for key in flow.calls if key[0] == said["intent_id"]]:
-                held = {"dir.result": AttemptState.HELD.value, "dir.held": said["why"]}
-                yield flow.ended(flow.calls.pop(key), entry, held)
+            yield from _hold(flow, entry)
         case _:
             pass
 
@@ -176,6 +173,14 @@ def _wait(flow: _Flow, entry: FlowEntry) -> None:
     }
     what = f"escalation:{said['escalation_id']}:{entry.seq}"
     flow.waits[said["escalation_id"]] = _Begun(what, "escalation wait", entry.at, about)
+
+
+def _hold(flow: _Flow, entry: FlowEntry) -> Iterator[Span]:
+    """The call that was about to be made was not made; those of an intent are made one at a time."""
+    said = entry.payload
+    for key in [key for key in flow.calls if key[0] == said["intent_id"]]:
+        held = {"dir.result": AttemptState.HELD.value, "dir.held": said["why"]}
+        yield flow.ended(flow.calls.pop(key), entry, held)
 
 
 def _result(said: Mapping[str, Any]) -> tuple[dict[str, Value], str]:

@@ -47,7 +47,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='classkey',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(django.db.models.lookups.Exact(django.db.models.functions.text.Length('wrapped'), 60), ('destroyed_at__isnull', True)), models.Q(('destroyed_at__isnull', False), ('wrapped__isnull', True)), _connector='OR'), name='class_key_wrapped_or_destroyed'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(django.db.models.lookups.Exact(django.db.models.functions.text.Length('wrapped'), 60), ('destroyed_at__isnull', True), ('wrapped__isnull', False)), models.Q(('destroyed_at__isnull', False), ('wrapped__isnull', True)), _connector='OR'), name='class_key_wrapped_or_destroyed'),
         ),
         migrations.AddConstraint(
             model_name='classkey',
@@ -68,6 +68,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='payload',
-            constraint=models.CheckConstraint(condition=models.Q(('content__isnull', True), models.Q(('key__isnull', True), ('nonce__isnull', True)), models.Q(django.db.models.lookups.Exact(django.db.models.functions.text.Length('nonce'), 12), ('key__isnull', False)), _connector='OR'), name='payload_nonce_with_its_key'),
+            constraint=models.CheckConstraint(condition=models.Q(('content__isnull', True), models.Q(('key__isnull', True), ('nonce__isnull', True)), models.Q(django.db.models.lookups.Exact(django.db.models.functions.text.Length('nonce'), 12), ('key__isnull', False), ('nonce__isnull', False)), _connector='OR'), name='payload_nonce_with_its_key'),
         ),
     ]

@@ -38,7 +38,9 @@ class ClassKey(models.Model):
             ),
             models.CheckConstraint(
                 condition=models.Q(
-                    Exact(Length("wrapped"), payload_cipher.WRAPPED_BYTES), destroyed_at__isnull=True
+                    Exact(Length("wrapped"), payload_cipher.WRAPPED_BYTES),
+                    wrapped__isnull=False,
+                    destroyed_at__isnull=True,
                 )
                 | models.Q(wrapped__isnull=True, destroyed_at__isnull=False),
                 name="class_key_wrapped_or_destroyed",
@@ -92,7 +94,11 @@ class Payload(models.Model):
             models.CheckConstraint(
                 condition=models.Q(content__isnull=True)
                 | models.Q(key__isnull=True, nonce__isnull=True)
-                | models.Q(Exact(Length("nonce"), payload_cipher.NONCE_BYTES), key__isnull=False),
+                | models.Q(
+                    Exact(Length("nonce"), payload_cipher.NONCE_BYTES),
+                    key__isnull=False,
+                    nonce__isnull=False,
+                ),
                 name="payload_nonce_with_its_key",
             ),
             models.CheckConstraint(

@@ -99,7 +99,7 @@ class ProposalDocument(Contract):
         conditions: tuple[str, ...],
         evidence_hash: str,
         received_at_ms: int,
-        salt: str | None = None,
+        salt: str,
     ) -> Self:
         """The proposal of a person: an agent's `stored` one, with other `params` where they are given.
 

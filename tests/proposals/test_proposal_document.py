@@ -55,6 +55,7 @@ def test_a_person_keeps_the_action_and_takes_the_authorship() -> None:
         "author": "user:7",
         "conditions": ("params.notional_cents < 5",),
         "received_at_ms": NOW_MS + 60_000,
+        "salt": "0b5e" * 8,
     }
     of_person = ProposalDocument.from_person(stored, params=None, evidence_hash="e" * 64, **given)
     assert of_person == stored.model_copy(

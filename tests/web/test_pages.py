@@ -243,7 +243,7 @@ def test_wrong_addresses_ask_nothing_and_never_fail(scene: demo_scenes.Scene) ->
         "/records/?after=-1&status=NO&dfid=x&from=%00&subject=%00",
         "/records/reports/high_value_outcomes/?over=%00&param=&from=never",
         "/agents/?status=NONE&after=%00",
-        "/kinds/ADJUST_POSITION/?version=1.4.0",
+        "/kinds/ADJUST_POSITION/?version=1.5.0",
     ):
         assert client.get(path).status_code == 200, path
     for path in (

@@ -22,7 +22,11 @@ TABLE: Final = ColumnTable(
         WordColumns(
             model="runtime.Proposal",
             flow="flow",
-            columns={"body": "the parameters", "explain": "the agent's explanation"},
+            columns={
+                "body": "the parameters",
+                "explain": "the agent's explanation",
+                "retry_key": "a digest of its subjects, which could be guessed",
+            },
         ),
         WordColumns(
             model="runtime.Verdict",

@@ -27,6 +27,8 @@ def open_first(page: Page, console: Console, agent: Client) -> str:
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.locator("form[data-review]")).to_be_visible(timeout=SLOW_MS)
+    # Once its scripts are ready for keys.
+    page.wait_for_load_state()
     return page.url
 
 

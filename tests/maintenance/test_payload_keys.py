@@ -4,6 +4,7 @@ import base64
 import io
 import secrets
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,20 @@ def test_what_does_not_open_stays_under_its_key() -> None:
     assert row.key is not None
     assert row.key.retired_at is not None
     assert row.open().state is State.BROKEN
+
+
+@pytest.mark.once
+def test_after_a_rotation_the_file_itself_has_no_words(real_db: str) -> None:
+    kept = commit("parameters", count=50)
+    Payload.objects.filter(commitment__in=kept).update(key=None, nonce=None, content=WORDS)
+
+    def files() -> bytes:
+        return b"".join(path.read_bytes() for path in Path(real_db).parent.glob(f"{Path(real_db).name}*"))
+
+    assert WORDS in files()
+    assert "50 payloads were encrypted anew" in run("rotate", "parameters")
+    assert WORDS not in files()
+    assert {row.body for row in Payload.objects.all()} == {WORDS}
 
 
 class KilledError(BaseException):

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
 from audit import actors, cells, chain, ledger, payload_cipher, payload_keys
@@ -108,6 +109,7 @@ def move(
     it goes on from there. A row that was erased or encrypted anew meanwhile stays as it is. Raises
     PayloadKeyError where this process cannot use the key in use. Problem: RECOVERY.
     """
+    _overwrite()
     done, last = Moved(), 0
     while True:
         batch = _move_some(tenant=tenant, classes=classes, after_pk=last)
@@ -115,10 +117,22 @@ def move(
             return batch
         last, moved = batch
         if not last:
+            _overwrite()
             return done
         done.moved += moved.moved
         done.left += moved.left
         after(done)
+
+
+def _overwrite() -> None:
+    """SQLite: overwrite what is replaced, and fold the log back, so that the file keeps no earlier words.
+
+    Where somebody reads meanwhile, the log is folded back by whoever writes next.
+    """
+    if connection.vendor == "sqlite" and not connection.in_atomic_block:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA secure_delete = ON")
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @transactions.retried

@@ -117,6 +117,26 @@ def _unwrap(text: str, wrapped: bytes, name: bytes) -> AESGCM:
     return AESGCM(held.cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], name))
 
 
+def rewrap(key: Wrapped, *, old: str) -> bytes:
+    """The stored form of a key, wrapped by the key of this installation instead of by `old`.
+
+    Raises PayloadKeyError where either key is missing or `old` is not what wraps it.
+    """
+    now, before = master(), _master(old)
+    if now is None:
+        raise PayloadKeyError("DIR_PAYLOAD_KEY holds no key, so nothing can be wrapped with it")
+    if before is None:
+        raise PayloadKeyError("the old key must be the base64 form of 32 bytes")
+    if key.wrapped is None or before.master_id != key.master_id:
+        raise PayloadKeyError(f"the old key is not the one that wraps the key {key.key_id}")
+    wrapped, name = bytes(key.wrapped), _name(key.tenant, key.data_class, key.key_id)
+    try:
+        secret = before.cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], name)
+    except InvalidTag:
+        raise PayloadKeyError(f"the key {key.key_id} of the class {key.data_class} was changed") from None
+    return wrap(now, secret, tenant=key.tenant, data_class=key.data_class, key_id=key.key_id)
+
+
 def seal_with(cipher: AESGCM, *, commitment: str, body: bytes) -> tuple[bytes, bytes]:
     """A fresh nonce, and the body encrypted under it."""
     nonce = secrets.token_bytes(NONCE_BYTES)

@@ -67,11 +67,16 @@ def in_use(*, tenant: str, data_class: str, at: datetime) -> InUse | None:
             [new(tenant=tenant, data_class=data_class, at=at)], ignore_conflicts=True
         )
         row = rows.get()
-    found = None if row is None else _usable(row)
+    found = None if row is None else usable(row)
     # Only then: the row may be of this transaction, and be taken back with it.
     until = time.monotonic() + ASK_AGAIN_S
     transaction.on_commit(lambda: _cached.__setitem__(place, (until, found)))
     return found
+
+
+def forget(*, tenant: str, data_class: str) -> None:
+    """Ask for the key of a class anew: this process has begun another one."""
+    _cached.pop((str(connection.settings_dict["NAME"]), tenant, data_class), None)
 
 
 def check_given(**_: Any) -> list[CheckMessage]:
@@ -104,7 +109,8 @@ def new(*, tenant: str, data_class: str, at: datetime) -> ClassKey:
     )
 
 
-def _usable(row: ClassKey) -> InUse:
+def usable(row: ClassKey) -> InUse:
+    """What a stored key encrypts with. Raises PayloadKeyError where this process cannot use it."""
     try:
         cipher = payload_cipher.unwrap(row)
     except InvalidTag:

@@ -106,6 +106,7 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
+from audit.events.payload_keys import PayloadKeyDestroyed, PayloadKeyRewrapped, PayloadKeyRotated
 from audit.events.receivers import (
     ReceiverAdded,
     ReceiverChanged,
@@ -284,6 +285,9 @@ __all__ = [
     "OutcomeRecorded",
     "PackLoaded",
     "PayloadErased",
+    "PayloadKeyDestroyed",
+    "PayloadKeyRewrapped",
+    "PayloadKeyRotated",
     "PostMortemSaved",
     "PostMortemSigned",
     "ProposalSubmitted",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from audit import actors, canonical, cells, chain
+from audit import actors, canonical, cells, chain, erased_keys
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 from audit.packs import progress, records, sources
@@ -184,7 +184,10 @@ def _payloads(tenant: str, entries: Iterable[SealedEntry]) -> tuple[dict[str, Hi
     rows = Payload.objects.filter(tenant=tenant, commitment__in=list(named))
     stored = {row.commitment: row.held for row in rows}
     emptied = {name for name, cells_of in stored.items() if cells_of == (None, None)}
-    erased = _erased(tenant) | _erased_with_flow(entries) if emptied else set()
+    erased = set[str]()
+    if emptied:
+        erased = _erased(tenant) | _erased_with_flow(entries)
+        erased |= erased_keys.find_covered(tenant=tenant, commitments=emptied - erased, is_compared=True)
     shown: dict[str, Hidden] = {}
     absent: dict[str, str] = {}
     for name in named:

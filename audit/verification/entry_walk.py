@@ -5,7 +5,7 @@ a span of their own; what they found and counted is put together afterwards.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -14,10 +14,10 @@ from typing import Any, Protocol, runtime_checkable
 from django.db import connection
 from django.db.models import QuerySet
 
-from audit import actors, canonical, cells, chain
+from audit import actors, canonical, cells, chain, erased_keys
 from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.events import EVENTS, Kind
-from audit.models import LedgerEntry, Payload
+from audit.models import ClassKey, LedgerEntry, Payload
 from audit.payload_cipher import Opened, State
 from audit.verification import row_checks, verify
 from audit.verification.row_checks import Entry, NotProved
@@ -194,6 +194,7 @@ class PayloadCheck:
         {
             Kind.PAYLOAD_ERASED,
             Kind.FLOW_ERASED,
+            Kind.PAYLOAD_KEY_DESTROYED,
             *(
                 kind
                 for kind, event in EVENTS.items()
@@ -211,6 +212,7 @@ class PayloadCheck:
     def __init__(self) -> None:
         self.count = self.sealed = 0
         self.erased: set[str] = set()
+        self.destroyed: dict[str, Entry] = {}
         self._seen = 0
         # The commitments of the stream that passes: an erasure of its flow takes those before it.
         self._stream: tuple[str, str] = ("", "")
@@ -220,6 +222,8 @@ class PayloadCheck:
     def see(self, entry: Entry) -> list[ChainBreak]:
         if entry.kind == Kind.PAYLOAD_ERASED:
             self.erased.add(entry.payload["commitment"])
+        if entry.kind == Kind.PAYLOAD_KEY_DESTROYED:
+            self.destroyed[entry.payload["key_id"]] = entry
         if (entry.tenant, entry.stream) != self._stream:
             self._stream, self._of_stream = (entry.tenant, entry.stream), set()
         if entry.kind == Kind.FLOW_ERASED:
@@ -237,15 +241,21 @@ class PayloadCheck:
     def absorb(self, other: "PayloadCheck") -> None:
         """Go on as if these entries had been seen here."""
         self.erased |= other.erased
+        self.destroyed |= other.destroyed
         self._seen += other._seen
 
     def finish(self) -> Iterator[ChainBreak]:
         yield from self._compare()
         rows = Payload.objects.order_by("pk")
         there = sealed = 0
+        with_key = defaultdict[str, list[str]](list)
         for row in rows.iterator(chunk_size=_CHUNK):
             there += 1
             opened = row.open()
+            if str(row.key_id) in self.destroyed and row.content is None and row.salt is None:
+                with_key[str(row.key_id)].append(row.commitment)
+                self.erased.add(row.commitment)
+                continue
             found = self._fault(row.commitment, row.salt, opened)
             if found is not None:
                 yield ChainBreak(row.tenant, f"payload {row.commitment}", 0, *found)
@@ -259,8 +269,22 @@ class PayloadCheck:
                 f"{sealed} payloads are sealed, not opened: DIR_PAYLOAD_KEY is not the key that seals them"
             )
             self.not_verified = (words,)
+        yield from self._keys(with_key)
         if there > self._seen:
             yield from self._without_entry(rows)
+
+    def _keys(self, erased: Mapping[str, Sequence[str]]) -> Iterator[ChainBreak]:
+        """Every destroyed key has its entry, and what was erased with it is what the entry covers."""
+        for key in ClassKey.objects.exclude(destroyed_at=None).order_by("pk"):
+            if str(key.pk) not in self.destroyed:
+                detail = "the key was destroyed without an entry"
+                yield ChainBreak(key.tenant, f"payload key {key.pk}", 0, BreakKind.ROW_WITHOUT_ENTRY, detail)
+        for key_id, entry in self.destroyed.items():
+            if ClassKey.objects.filter(pk=key_id, destroyed_at=None).exists():
+                yield entry.wrong(BreakKind.PAYLOAD_MISMATCH, f"the key {key_id} is there again")
+            if erased_keys.digest_of(erased.get(key_id, ())) != entry.payload["commitments_digest"]:
+                detail = f"other payloads were erased with the key {key_id} than the entry covers"
+                yield entry.wrong(BreakKind.PAYLOAD_MISSING, detail)
 
     def _fault(self, commitment: str, salt: object, opened: Opened) -> tuple[BreakKind, str] | None:
         if opened.state is State.ERASED and salt is None:

@@ -58,6 +58,12 @@ def list_live(*, tenant: str) -> Sequence[LegalHold]:
     return list(LegalHold.objects.of(tenant).filter(released_at=None)[:MOST_SHOWN])
 
 
+def list_reasons_of_live(*, tenant: str) -> list[str]:
+    """The commitments of why the live holds were placed."""
+    live = LegalHold.objects.of(tenant).filter(released_at=None)
+    return list(live.order_by("pk").values_list("commitment", flat=True))
+
+
 def list_released(*, tenant: str) -> Sequence[LegalHold]:
     """Holds that were released, the newest first; at most `MOST_SHOWN`."""
     return list(LegalHold.objects.of(tenant).filter(released_at__isnull=False)[:MOST_SHOWN])

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
 
-from audit import canonical, cells, chain, queries
+from audit import canonical, cells, chain, erased_keys, queries
 from audit.chain import ChainBreak
 from audit.events import Kind
 from audit.models import DecisionRecord, Payload, RecordTerm
@@ -119,7 +119,8 @@ class RecordedHistory:
         gone = {name for name, held in self.payloads.items() if held == (None, None)}
         if gone:
             told = queries.list_payloads_of_kind(tenant=self.tenant, kind=Kind.PAYLOAD_ERASED)
-            gone &= {payload["commitment"] for _, payload in told}
+            with_key = erased_keys.find_covered(tenant=self.tenant, commitments=gone, is_compared=False)
+            gone = gone & {payload["commitment"] for _, payload in told} | with_key
         return tuple(
             (entry.seq, name)
             for entry in self.entries

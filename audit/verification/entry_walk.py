@@ -204,6 +204,11 @@ class PayloadCheck:
     )
     not_proved: Sequence[NotProved] = (
         NotProved("audit_payload", ("tenant",), "a commitment is unique over all tenants"),
+        NotProved(
+            "audit_classkey",
+            ("master_id", "created_at", "retired_at"),
+            "whether a key opens a payload is shown by opening it; entries say when keys were replaced",
+        ),
         NotProved("audit_streamhead", ("at",), "number and hash say where a stream ends"),
         NotProved("audit_witnessstate", (), "what a witness holds is asked of the witness"),
     )

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from audit import actors, canonical, chain
+from audit import actors, canonical, chain, traces
 from audit.events import Kind
+from audit.traces import Trace
 
 DECISIONS: Final[Mapping[str, str]] = {"ACCEPT": "allow", "ESCALATE": "require_approval", "REJECT": "deny"}
 ALLOW: Final = "allow"
-_TRACEPARENT_PARTS: Final = 4
 _SECOND_MS: Final = 1000
 
 
@@ -106,17 +106,16 @@ class Flow:
     @property
     def trace_id(self) -> str:
         """That of the trace that the agent sent; without one, the digits of the DFID."""
-        return (self._trace or ("", ""))[0] or self.dfid.replace("-", "")
+        return self._trace.trace_id
 
     @property
     def span_id(self) -> str | None:
         """The agent's own span in that trace."""
-        return self._trace[1] if self._trace else None
+        return self._trace.span_id or None
 
     @property
-    def _trace(self) -> tuple[str, str] | None:
-        parts = str(self.opened.get("traceparent") or "").split("-")
-        return (parts[1], parts[2]) if len(parts) == _TRACEPARENT_PARTS else None
+    def _trace(self) -> Trace:
+        return traces.of_flow(self.dfid, self.opened)
 
     def event_id(self, entry: Entry) -> str:
         """The place of an entry, as `ledger_event` takes it."""

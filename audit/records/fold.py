@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from audit import actors, canonical
+from audit import actors, canonical, traces
 from audit.events import Kind
 from audit.records import beginning, evaluators, statuses
 
@@ -25,7 +25,6 @@ MODES: Final = (NO_MODE, "person", "destructive", "two_persons")
 # The states of an approval that counts.
 IN_FORCE: Final = ("IN_EFFECT", "CONFIRMED")
 _ENDED = ("CLOSED", "ABORTED")
-_TRACEPARENT_PARTS = 4
 _CENTS = Decimal(100)
 _CHECKPOINTS = frozenset(
     {
@@ -127,9 +126,7 @@ def _opened(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     agent = actors.agent(said["agent_id"])
     state["actor"] |= {"id": said["agent_id"], "workload_identity": f"{agent}#{state['flow']['dfid']}"}
     state["inputs_refs"]["trigger"] = said["trigger_commitment"]
-    parts = str(said.get("traceparent") or "").split("-")
-    if len(parts) == _TRACEPARENT_PARTS:
-        state["trace_id"] = parts[1]
+    state["trace_id"] = traces.of_flow(state["flow"]["dfid"], said).trace_id
 
 
 def _moved(state: dict[str, Any], entry: Said, rules: FindRules) -> None:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from audit import traces
 from audit.events import Kind
+from audit.traces import Trace
 from runtime.contracts.receiver import FlowEntry
 from runtime.contracts.states import ENDED, AttemptState, FlowState
 
 Value = str | int | Sequence[str]
-_TRACEPARENT_PARTS: Final = 4
 # The kinds of entries that can end a span.
 ENDING: Final = frozenset(
     {
@@ -67,8 +68,7 @@ class _Flow:
     """A flow as far as its entries have been read."""
 
     dfid: str
-    trace_id: str
-    parent_id: str = ""
+    trace: Trace
     root: _Begun | None = None
     gates: dict[str, _Begun] = field(default_factory=dict)
     waits: dict[str, _Begun] = field(default_factory=dict)
@@ -79,9 +79,9 @@ class _Flow:
 
     def ended(self, begun: _Begun, by: FlowEntry, said: Mapping[str, Value], error: str = "") -> Span:
         return Span(
-            trace_id=self.trace_id,
+            trace_id=self.trace.trace_id,
             span_id=self.span_id(begun.what),
-            parent_id=self.parent_id if begun is self.root else self.span_id("flow"),
+            parent_id=self.trace.span_id if begun is self.root else self.span_id("flow"),
             name=begun.name,
             start=begun.start,
             end=by.at,
@@ -94,7 +94,7 @@ class _Flow:
 
 def of_flow(dfid: str, entries: Sequence[FlowEntry]) -> list[Span]:
     """The spans that have ended, in the order of their ends. `entries` are the flow's, from the first on."""
-    flow = _Flow(dfid=dfid, trace_id=dfid.replace("-", ""))
+    flow = _Flow(dfid=dfid, trace=traces.of_flow(dfid, {}))
     return [span for entry in entries for span in _read(flow, entry)]
 
 
@@ -156,9 +156,7 @@ def _read(flow: _Flow, entry: FlowEntry) -> Iterator[Span]:
 
 def _open(flow: _Flow, entry: FlowEntry) -> None:
     said = entry.payload
-    parts = str(said.get("traceparent") or "").split("-")
-    if len(parts) == _TRACEPARENT_PARTS:
-        flow.trace_id, flow.parent_id = parts[1], parts[2]
+    flow.trace = traces.of_flow(flow.dfid, said)
     about: dict[str, Value] = {"gen_ai.agent.id": said["agent_id"]}
     if said.get("parent_dfid"):
         about["dir.parent_dfid"] = said["parent_dfid"]

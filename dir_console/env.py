@@ -132,7 +132,7 @@ def payload_key(folder: Path) -> str:
     if text != payload_cipher.NO_KEY and payload_cipher.read_secret(text) is None:
         where = "DIR_PAYLOAD_KEY" if given else f"The file {folder / PAYLOAD_KEY_FILE}"
         raise ImproperlyConfigured(
-            f"{where} must hold the base64 form of 32 random bytes, or none. Make one with: {how}"
+            f"{where} must hold the base64 form of 32 random bytes, or the word none. Make one with: {how}"
         )
     return text
 

@@ -84,8 +84,10 @@ def judge(
         at=at,
     )
     case = Case(proposal=document, facts=facts, rules=rules, now_ms=document.received_at_ms, gate=NEWEST)
+    retry_key = ""
     if counts_other_flows:
-        elsewhere = gate_facts.count_rejected(agent=agent, rules=rules, retry_key=_retry_key(case), at=at)
+        retry_key = _retry_key(case)
+        elsewhere = gate_facts.count_rejected(agent=agent, rules=rules, retry_key=retry_key, at=at)
         flow.attempts_used = min(flow.attempts_used + elsewhere, flow.attempts_allowed)
         tried = facts.flow.model_copy(update={"attempts_used": flow.attempts_used})
         facts = facts.model_copy(update={"flow": tried})
@@ -115,7 +117,7 @@ def judge(
         explain=explain,
         received_at=at,
         valid_until=timestamps.from_ms(document.valid_until_ms),
-        retry_key=_retry_key(case) if costs_attempt else "",
+        retry_key=(retry_key or _retry_key(case)) if costs_attempt else "",
     )
     row = Verdict(
         proposal=proposal,

@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--role",
             action="append",
-            choices=list(Role),
+            choices=[role.value for role in Role],
             help="repeat the option to give several roles",
         )
         parser.add_argument("--password-stdin", action="store_true", required=True, help="read it from stdin")

@@ -34,7 +34,9 @@ class Command(BaseCommand):
         actions.add_parser("list", help="every key, with its class, state and number of payloads")
         rotate = actions.add_parser("rotate", help="begin another key, and encrypt what is older with it")
         which = rotate.add_mutually_exclusive_group(required=True)
-        which.add_argument("data_class", nargs="?", choices=list(PayloadClass), metavar="CLASS")
+        which.add_argument(
+            "data_class", nargs="?", choices=[one.value for one in PayloadClass], metavar="CLASS"
+        )
         which.add_argument("--all", action="store_true", help="every class that has a key")
         how = rotate.add_mutually_exclusive_group()
         how.add_argument(

@@ -1650,6 +1650,7 @@ class Retold:
         said = entry.payload
         if entry.kind == RECORD_EMITTED:
             self.first, self.scorecard = entry.seq, {}
+            self.last = None
             if self.state in _ENDED:
                 self.ended_at, self.last = self.ended_at or self.at, said["record_id"]
         self.at = str(entry.content.get("at"))

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, TypeAdapter
 
 from escalations.contracts import Family
+from runtime.contracts.document import Contract, is_empty, is_none, is_one
 from runtime.contracts.facts import AgentFacts
 from runtime.contracts.manifest import Hours
-from runtime.contracts.policy_kind import Contract, is_empty, is_none, is_one
 from runtime.contracts.states import Decision, Impact
 from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import Difference, FigureShown, Finding, FindingOutcome, Segment

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from runtime.contracts.policy_kind import is_none
+from runtime.contracts.document import is_none
 
 
 class SeenFact(BaseModel):

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from runtime.contracts.policy_kind import Contract, is_none
+from runtime.contracts.document import Contract, is_none
 from runtime.contracts.states import AgentRole, AgentStatus
 
 

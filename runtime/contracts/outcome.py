@@ -4,7 +4,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from runtime.contracts.policy_kind import Contract, OnUnknown, is_false, is_none
+from runtime.contracts.document import Contract, is_false, is_none
+from runtime.contracts.policy_kind import (
+    OnUnknown,
+)
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import StepRequest
 

@@ -5,18 +5,16 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
 from runtime.contracts import states
+from runtime.contracts.document import Contract, Words, is_empty
 from runtime.contracts.guard import GuardDocument
 from runtime.contracts.manifest import AgentId, ManifestDocument
 from runtime.contracts.policy_kind import (
-    Contract,
     KindDocument,
     Segment,
     SemVer,
     Slug,
     TargetName,
     Title,
-    Words,
-    is_empty,
 )
 
 # A 2xx or 3xx says that something was done, and nobody refuses by a 1xx.

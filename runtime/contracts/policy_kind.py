@@ -10,16 +10,14 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     JsonValue,
     StringConstraints,
     model_validator,
 )
 
-from audit import canonical
+from runtime.contracts.document import Contract, Id, Words, is_empty, is_false, is_none, is_one
 from runtime.contracts.retention import MOST_DAYS
 from runtime.contracts.states import StepType
 
@@ -33,60 +31,14 @@ _OTHER_SORTS = 3
 
 KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 SemVer = Annotated[str, StringConstraints(pattern=SEMVER_PATTERN, max_length=64)]
-Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
 TargetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Segment = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 ParamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Source = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION_CHARS)]
 Template = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION_CHARS)]
 JsonSchema = dict[str, JsonValue]
-
-
-def is_none(value: Any) -> bool:
-    """For `Field(exclude_if=...)` of an appended field: without a value, the bytes are those of before."""
-    return value is None
-
-
-def is_false(value: Any) -> bool:
-    """The same for an appended flag."""
-    return value is False
-
-
-def is_one(value: Any) -> bool:
-    """The same for an appended number of which one is the default."""
-    return bool(value == 1)
-
-
-def is_empty(value: Any) -> bool:
-    """The same for an appended list."""
-    return not value
-
-
-class Contract(BaseModel):
-    """Base of the stored documents: frozen, strict, no unknown fields."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", ser_json_inf_nan="strings")
-
-    def to_bytes(self) -> bytes:
-        """The canonical JSON that is stored and hashed."""
-        return canonical.encode(self.model_dump(mode="json"))
-
-    @property
-    def digest(self) -> str:
-        """Lower hex SHA-256 of the canonical bytes."""
-        return canonical.digest(self.to_bytes())
-
-    @classmethod
-    def from_bytes(cls, body: bytes) -> Self:
-        """Read a document back from its stored bytes.
-
-        Raises:
-            pydantic.ValidationError: when the bytes are not such a document.
-        """
-        return cls.model_validate_json(body)
 
 
 class RiskTier(StrEnum):

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
+from runtime.contracts.document import Contract, is_none
 from runtime.contracts.envelope import ProposalEnvelope
-from runtime.contracts.policy_kind import Contract, is_none
 
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 

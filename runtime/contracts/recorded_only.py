@@ -6,8 +6,13 @@ this table; every optional field of a pack is either read by code that enforces 
 
 from collections.abc import Iterator, Mapping
 
+from runtime.contracts.document import Contract
 from runtime.contracts.manifest import ManifestDocument
-from runtime.contracts.policy_kind import ApprovalMode, Contract, KindDocument, Rule
+from runtime.contracts.policy_kind import (
+    ApprovalMode,
+    KindDocument,
+    Rule,
+)
 
 WORDS = "recorded, not enforced"
 Place = tuple[str | int, ...]

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
-from runtime.contracts.policy_kind import Contract, is_empty
+from runtime.contracts.document import Contract, is_empty
 
 # Compute budgets are the runtime's own: their units are not a matter of the kind.
 _BUDGET: Final[Mapping[str, str]] = {

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from runtime.contracts.policy_kind import Contract, is_empty, is_false, is_none
+from runtime.contracts.document import Contract, is_empty, is_false, is_none
 from runtime.contracts.states import Decision, Impact
 
 

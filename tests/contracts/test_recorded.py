@@ -11,9 +11,13 @@ from pydantic import BaseModel
 
 from audit import canonical
 from runtime.contracts import recorded_only
+from runtime.contracts.document import Contract
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackDocument
-from runtime.contracts.policy_kind import Contract, KindDocument, Rule
+from runtime.contracts.policy_kind import (
+    KindDocument,
+    Rule,
+)
 from tests.support import gate_cases
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pydantic import Field
 
 from audit import canonical
+from runtime.contracts.document import Contract
 from runtime.contracts.facts import Facts, Lift
-from runtime.contracts.policy_kind import Contract
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision

@@ -12,8 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from audit import canonical
+from runtime.contracts.document import Contract
 from runtime.contracts.pack import PackDocument
-from runtime.contracts.policy_kind import Contract
 
 MAX_PACK_CHARS = 1_000_000
 # An alias is visited again at each use: this bound stops the bomb of nested aliases.

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from runtime.contracts.policy_kind import Contract
+from runtime.contracts.document import Contract
 from runtime.registry.services import document_reading
 
 WIDTH = 110

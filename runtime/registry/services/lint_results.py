@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from runtime.contracts.policy_kind import Contract
+from runtime.contracts.document import Contract
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
 

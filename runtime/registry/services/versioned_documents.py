@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from audit import events, ledger
 from runtime.contracts import recorded_only
-from runtime.contracts.policy_kind import Contract
+from runtime.contracts.document import Contract
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock

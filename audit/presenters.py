@@ -86,6 +86,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "Proposal submitted",
             says("{author} proposes {policy_kind} {policy_version}, valid until {valid_until}."),
         ),
+        Kind.REDACTION_APPLIED: Presenter("lock", Lane.SYSTEM, "Parts not stored", sentences.redacted),
         Kind.VERDICT_GIVEN: Presenter("shield", Lane.VALIDATION, "Verdict given", sentences.verdict),
         Kind.ESCALATION_OPENED: Presenter("refer", Lane.ESCALATION, "Escalation opened", sentences.opened),
         Kind.ESCALATION_REVISED: Presenter(

@@ -141,6 +141,15 @@ def finished(payload: Mapping[str, Any]) -> str:
     return ", ".join(parts) + "."
 
 
+_REDACTED_IN = {"receipt": "the receipt", "explain": "the explanation", "answer": "the agent's answer"}
+
+
+def redacted(payload: Mapping[str, Any]) -> str:
+    what = _REDACTED_IN.get(payload["source"], payload["source"])
+    rules = ", ".join(f"{item['rule']} ({item['times']})" for item in payload["rules"])
+    return f"Replaced in {what} before it was stored: {rules}."
+
+
 def feedback(payload: Mapping[str, Any]) -> str:
     said = str(payload["assessment"]).replace("_", " ").capitalize()
     again = ", in place of earlier feedback" if payload["number"] > 1 else ""

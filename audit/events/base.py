@@ -19,6 +19,7 @@ class Kind(StrEnum):
     CONTEXT_COMPILED = "context:compiled"
     STEP_REPORTED = "step:reported"
     USAGE_REPORTED = "usage:reported"
+    REDACTION_APPLIED = "redaction:applied"
     PROPOSAL_SUBMITTED = "proposal:submitted"
     VERDICT_GIVEN = "verdict:given"
     ESCALATION_OPENED = "escalation:opened"

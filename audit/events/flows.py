@@ -81,6 +81,29 @@ class ProposalSubmitted(Event):
     explain_commitment: str | None = None
 
 
+class RuleTimes(BaseModel):
+    """How often a redaction rule of the policy kind was applied."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    rule: str
+    times: int
+
+
+class RedactionApplied(Event):
+    """Parts of what came in were replaced, and are stored nowhere.
+
+    `source` is `receipt`, `explain` or `answer`, and `about` the intent, proposal or escalation that it came
+    for; `number` is that of the attempt or question.
+    """
+
+    kind = Kind.REDACTION_APPLIED
+    source: Text
+    about: Id
+    rules: Annotated[tuple[RuleTimes, ...], Strict(False)]
+    number: int | None = None
+
+
 class VerdictGiven(Event):
     kind = Kind.VERDICT_GIVEN
     proposal_id: Id

@@ -1628,7 +1628,13 @@ class Retold:
         self.dollars = Decimal()
         self.policy_decisions: list[dict[str, Any]] = []
         self.verdict: str | None = None
-        self.rules: dict[str, Any] = {"subjects": [], "unpinned": [], "refuse": [], "escalate": []}
+        self.rules: dict[str, Any] = {
+            "subjects": [],
+            "unpinned": [],
+            "refuse": [],
+            "escalate": [],
+            "redact": [],
+        }
         self.lineage: dict[str, Any] = {}
         self.reversals: Any = {}
         self.mode: Any = "none"
@@ -1724,6 +1730,7 @@ class Retold:
             "lone_mode": Open(_MODES.__contains__) if kind is None else _lone_mode(kind),
             "refuse": Open() if kind is None else _bounds(kind, "REJECT"),
             "escalate": Open() if kind is None else _bounds(kind, "ESCALATE"),
+            "redact": Open() if kind is None else [each["id"] for each in kind.get("redact", ())],
         }
         self.scoring = Open() if kind is None else kind.get("scorecard")
         agent, version = self.opened.get("agent_id", ""), (manifest or {}).get("version")
@@ -1925,7 +1932,7 @@ class Retold:
                 "must_refuse": self.rules["refuse"],
                 "must_escalate": self.rules["escalate"],
                 "approval_gates_active": self.active_gates,
-                "redaction_rules_active": [],
+                "redaction_rules_active": self.rules["redact"],
             },
             "tool_lineage": self.calls,
             "scorecard": self.scorecard,

@@ -55,7 +55,7 @@ class Rules:
     `bounds` are the ids of limits, red lines and the like that were crossed, in the order of the verdict;
     `unresolved` are the subjects of the kind that could not be worked out, `reversals` the idempotency key
     of the call that undoes each step. `approvals` is how many people an escalation of the kind takes.
-    `scoring` is what the kind declares about scorecards.
+    `scoring` is what the kind declares about scorecards, and `redactions` has the ids of its redaction rules.
     """
 
     intent_ref: str | None = None
@@ -67,6 +67,7 @@ class Rules:
     is_reversible: bool = True
     must_refuse: tuple[str, ...] = ()
     must_escalate: tuple[str, ...] = ()
+    redactions: tuple[str, ...] = ()
     manifest: str | None = None
     model_profile: str | None = None
     evaluator_suite: str | None = None
@@ -199,6 +200,7 @@ def _judged(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     state["controls_active"] |= {
         "must_refuse": list(found.must_refuse),
         "must_escalate": list(found.must_escalate),
+        "redaction_rules_active": list(found.redactions),
         "approval_gates_active": [gate] if refers or state["actor"]["delegated_user_id"] else [],
     }
     spec = f"{state['decision_key']}@{state['decision_version']}" if state["decision_version"] else None

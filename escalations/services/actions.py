@@ -1,9 +1,10 @@
 """The actions. OVERRIDE and MODIFY are new proposals by a stronger author, before the same gate."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
 from django.conf import settings
 
@@ -19,14 +20,16 @@ from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.reasons import Reason
+from runtime.contracts.redaction import RedactedIn
 from runtime.contracts.states import Decision, Direction, FeedbackType, FlowState, Impact
 from runtime.contracts.verdict import FindingOutcome
 from runtime.core.ids import new_id
 from runtime.epochs.services import epochs
 from runtime.execution.services import recovery, undo_windows
 from runtime.flows.models import Flow, Intent
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import finding_words, undo_window
+from runtime.kernel import finding_words, redaction, undo_window
 from runtime.kernel.rules import condition_linter, kind_units
 from runtime.maintenance.services import watchdog
 from runtime.proposals.queries import gate_facts
@@ -63,12 +66,13 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
         case Action.MARK_DONE:
             if intent is None:
                 return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to mark as done.")
-            if not order.request.receipt:
-                return _without_receipt(order)
+            receipt = _receipt(order)
+            if isinstance(receipt, Problem):
+                return receipt
             recovery.mark_done(
                 journal=journal,
                 intent=intent,
-                receipt=order.request.receipt,
+                receipt=receipt,
                 actor=journal.actor,
                 at=journal.at,
             )
@@ -176,15 +180,28 @@ def check(*, order: AuthorizedDecision, flow: Flow, agent: Agent, at: datetime) 
         case Action.OVERRIDE | Action.MODIFY:
             judged = _judge(order, flow, agent, at)
             return judged if isinstance(judged, Problem) else None
-        case Action.MARK_DONE if not order.request.receipt:
-            return _without_receipt(order)
+        case Action.MARK_DONE:
+            receipt = _receipt(order)
+            return receipt if isinstance(receipt, Problem) else None
         case _:
             return None
 
 
-def _without_receipt(order: AuthorizedDecision) -> Problem:
-    detail = "MARK_DONE needs the receipt you found, as a JSON object."
-    return _refuse(order, ProblemCode.RECEIPT_MISSING, detail)
+def _receipt(order: AuthorizedDecision) -> Mapping[str, Any] | Problem:
+    """The receipt that a person has found. It is signed as it is, so nothing in it can be replaced."""
+    receipt, intent = order.request.receipt, order.escalation.intent
+    if not receipt:
+        detail = "MARK_DONE needs the receipt you found, as a JSON object."
+        return _refuse(order, ProblemCode.RECEIPT_MISSING, detail)
+    rules = () if intent is None else IntentPlan.of(intent).redact
+    found = redaction.redact(dict(receipt), rules, source=RedactedIn.RECEIPT).times
+    if found:
+        detail = (
+            f"The receipt has what this policy kind never stores ({', '.join(found)}). "
+            "Leave it out, or write null instead."
+        )
+        return _refuse(order, ProblemCode.RECEIPT_NOT_REDACTED, detail)
+    return receipt
 
 
 def _judge(order: AuthorizedDecision, flow: Flow, agent: Agent, at: datetime) -> judging.Judged | Problem:

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from audit import actors, canonical, events, ledger, signing
 from audit.payload_keys import PayloadClass
+from audit.verification.verify import UNREADABLE
 from escalations import policy
 from escalations.contracts import Closing, Family, State
 from escalations.evidence_contracts import JudgedEvidence
@@ -22,15 +23,19 @@ from escalations.services.statements import AuthorizedDecision
 from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import AGENT_STATUS_CODES, ProblemCode
+from runtime.contracts.redaction import RedactedIn, Redaction, TextPattern
 from runtime.contracts.states import FeedbackType
 from runtime.core import clock, transactions
-from runtime.flows.models import Flow
-from runtime.flows.services import flows
+from runtime.flows.models import Flow, Verdict
+from runtime.flows.services import flows, redacting
 from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import redaction
+from runtime.proposals.queries import stored_cases
 from runtime.registry.models import Agent
 
 _MS = timedelta(milliseconds=1)
 _BATCH = 200
+_EVERY_PATTERN = tuple(Redaction(id=pattern.value, pattern=pattern) for pattern in TextPattern)
 
 _log = logging.getLogger(__name__)
 
@@ -68,15 +73,16 @@ def answer(*, agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api
     question = questions.order_by("-number").first()
     if question is None:
         return _nothing_asked(dfid)
-    if question.closed_why or locked.escalation.state != State.OPEN:
-        return _repeated(question, asked, dfid)
     row = locked.escalation
+    taken = redaction.redact(asked.text, _redaction_rules(row), source=RedactedIn.ANSWER)
+    if question.closed_why or row.state != State.OPEN:
+        return _repeated(question, taken.value, asked.payload_ref or "")
     basis = comparing.check_basis(row)
-    question.answer, question.payload_ref = asked.text, asked.payload_ref or ""
+    question.answer, question.payload_ref = taken.value, asked.payload_ref or ""
     question.answered_at = journal.at
     close(question=question, escalation=row, at=journal.at, why=Closing.ANSWERED)
     commitment = ledger.commit_payload(
-        tenant=row.tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(asked.text)
+        tenant=row.tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(question.answer)
     )
     journal.add(
         events.InformationAnswered(
@@ -86,6 +92,7 @@ def answer(*, agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api
             payload_ref=asked.payload_ref,
         )
     )
+    redacting.note(journal, taken.times, source=RedactedIn.ANSWER, about=str(row.pk), number=question.number)
     # Evidence that does not match the ledger is not revised: the answer is kept, and the case stays open.
     journal.add(*(mismatch.event() for mismatch in basis.mismatches))
     if isinstance(basis.evidence, JudgedEvidence):
@@ -101,16 +108,26 @@ def answer(*, agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api
     return _view(question)
 
 
-def _repeated(
-    question: Question, asked: api_schemas.AnswerRequest, dfid: UUID
-) -> api_schemas.AnswerView | Problem:
+def _redaction_rules(escalation: Escalation) -> tuple[Redaction, ...]:
+    """Those of the kind under which the gate asked for a person; without it, every pattern there is."""
+    if escalation.proposal_id is None:
+        return _EVERY_PATTERN
+    try:
+        kind = stored_cases.get_case(proposal_id=escalation.proposal_id).rules.kind
+    except (*UNREADABLE, Verdict.DoesNotExist):
+        kind = None
+    return _EVERY_PATTERN if kind is None else kind.redact
+
+
+def _repeated(question: Question, text: str, payload_ref: str) -> api_schemas.AnswerView | Problem:
+    dfid = question.escalation.flow_id
     if question.closed_why != Closing.ANSWERED:
         return Problem(
             code=ProblemCode.QUESTION_CLOSED,
             detail="This question is closed. Read the feedback for the outcome of the flow.",
             dfid=str(dfid),
         )
-    if (question.answer, question.payload_ref) != (asked.text, asked.payload_ref or ""):
+    if (question.answer, question.payload_ref) != (text, payload_ref):
         return Problem(
             code=ProblemCode.ALREADY_ANSWERED,
             detail="The question already has a different answer; answers cannot be changed.",

@@ -4,11 +4,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from runtime.contracts.document import Contract, is_false, is_none
+from runtime.contracts.document import Contract, is_empty, is_false, is_none
 from runtime.contracts.policy_kind import (
     OnUnknown,
 )
 from runtime.contracts.reasons import Reason
+from runtime.contracts.redaction import Redaction
 from runtime.contracts.verdict import StepRequest
 
 
@@ -29,6 +30,8 @@ class RenderedIntent(Contract):
     expected: tuple[Any, ...] = ()
     on_unknown: OnUnknown = Field(default=OnUnknown.PERSON, exclude_if=is_person)
     followed: bool = Field(default=False, exclude_if=is_false)
+    # The kind's rules for what of a receipt is stored.
+    redact: tuple[Redaction, ...] = Field(default=(), exclude_if=is_empty)
     salt: str | None = Field(default=None, exclude_if=is_none)
 
 

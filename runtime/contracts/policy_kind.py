@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from runtime.contracts.document import Contract, Id, Words, is_empty, is_false, is_none, is_one
+from runtime.contracts.redaction import MOST_REDACTIONS, Redaction
 from runtime.contracts.retention import MOST_DAYS
 from runtime.contracts.states import StepType
 
@@ -399,6 +400,10 @@ class KindDocument(Contract):
 
     requires_context: bool = Field(default=False, exclude_if=is_false)
     context_current: Literal["allowed"] | None = Field(default=None, exclude_if=is_none)
+    # What is replaced in receipts, explanations and answers before anything of them is stored.
+    redact: Annotated[tuple[Redaction, ...], Field(max_length=MOST_REDACTIONS)] = Field(
+        default=(), exclude_if=is_empty
+    )
 
     @model_validator(mode="after")
     def _asks_one_way(self) -> Self:

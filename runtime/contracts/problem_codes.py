@@ -371,6 +371,12 @@ class ProblemCode(StrEnum):
     RECEIPT_MISSING = _decision(
         "RECEIPT_MISSING", 400, "Receipt missing", "MARK_DONE needs the receipt that was found."
     )
+    RECEIPT_NOT_REDACTED = _decision(
+        "RECEIPT_NOT_REDACTED",
+        400,
+        "Receipt must be redacted",
+        "The receipt for MARK_DONE has what the policy kind never stores.",
+    )
     CONDITION_UNREADABLE = _decision(
         "CONDITION_UNREADABLE", 400, "Invalid condition", "A condition is not a valid expression."
     )

@@ -10,7 +10,7 @@ from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import Direction, Purpose
-from runtime.kernel import backoff, predicted
+from runtime.kernel import backoff, predicted, redaction
 
 # "More than 3 times": the fourth operational failure calls a person (DIR paper, 9).
 FAILURES_TO_PERSON = 4
@@ -176,8 +176,9 @@ def deviations(
     """Expected effects that the receipt, or a fact taken from it, contradicts, in their order.
 
     An expectation is `{fact, proposed}` (or `{fact, value}`); the receipt speaks of a fact under its whole
-    path or its last segment. What the receipt is silent about is no deviation: it may well be true. Neither
-    is a fact that changed by as much as was expected from another value than was seen.
+    path or its last segment. What the receipt is silent about, or what was redacted in it, is no deviation:
+    it may well be true. Neither is a fact that changed by as much as was expected from another value than was
+    seen.
     """
     found = []
     for effect in predicted.compare(expected=expected, written=written):
@@ -186,7 +187,10 @@ def deviations(
         if effect.standing is predicted.Standing.DEVIATES:
             found.append(Deviation(fact=fact, expected=wanted, observed=effect.after))
         elif (
-            effect.standing is predicted.Standing.NOT_OBSERVED and name in receipt and receipt[name] != wanted
+            effect.standing is predicted.Standing.NOT_OBSERVED
+            and name in receipt
+            and receipt[name] != wanted
+            and not redaction.is_marker(receipt[name])
         ):
             found.append(Deviation(fact=fact, expected=wanted, observed=receipt[name]))
     return tuple(found)

@@ -74,6 +74,7 @@ RULES: tuple[DiffRule, ...] = (
     ),
     DiffRule(path="sla_s", tighter=Tighter.LOWER),
     DiffRule(path="undo_s", tighter=Tighter.HIGHER),
+    DiffRule(path="redact", tighter=Tighter.MORE, keyed_by="id"),
     DiffRule(path="reading_s", tighter=Tighter.HIGHER),
     DiffRule(path="retention_days", tighter=Tighter.UNKNOWN, absent=MissingMeans.NEUTRAL),
     DiffRule(path="approvals", tighter=Tighter.HIGHER, absent=MissingMeans.OPEN),

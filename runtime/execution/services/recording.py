@@ -28,7 +28,7 @@ from runtime.execution.services.claiming import Claimed
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.flows.queries.intent_plan import IntentPlan
-from runtime.flows.services import locks
+from runtime.flows.services import locks, redacting
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import execution
 from runtime.kernel.execution import EscalateToPerson, Fail, FinishedAttempt, RetryAt, Succeed
@@ -52,10 +52,13 @@ class RecordedCall:
 def record(claim: Claimed, result: CallResult, *, jitter: float) -> RecordedCall | TooLate:
     """Record what came of a call, inside the caller's transaction."""
     journal, intent, attempt = _reopen(claim)
+    plan = IntentPlan.of(intent)
+    result = redacting.take_receipt(
+        journal, result, plan.redact, intent_id=str(intent.pk), number=claim.number
+    )
     if not _is_ours(intent, attempt, claim):
         return _note_late(journal, intent, attempt, result)
     circuit.report_result(journal, intent, step=claim.step, number=claim.number, result=result)
-    plan = IntentPlan.of(intent)
     action = follow_result(journal, intent, plan, attempt, result, on_unknown=claim.on_unknown, jitter=jitter)
     journal.write()
     return RecordedCall(action=action, state=IntentState(intent.state))

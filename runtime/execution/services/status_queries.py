@@ -6,6 +6,8 @@ it settles nothing and moves no intent, since a person has been asked, and decid
 
 import logging
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,6 +18,7 @@ from audit.payload_keys import PayloadClass
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
+from runtime.contracts.redaction import RedactedIn, Redaction
 from runtime.contracts.states import AttemptState, Purpose, QueryResult
 from runtime.contracts.verdict import StepRequest
 from runtime.core import clock, transactions
@@ -26,8 +29,10 @@ from runtime.execution.queries import status_queries
 from runtime.execution.services import calling, circuit, recovery
 from runtime.flows.models import Attempt
 from runtime.flows.queries import calls_in_doubt, due_intents, recorded_flow
-from runtime.flows.services import locks
+from runtime.flows.queries.intent_plan import IntentPlan
+from runtime.flows.services import locks, redacting
 from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import redaction
 from runtime.registry.queries import target_endpoints
 from runtime.registry.queries.target_endpoints import TargetEndpoint
 from runtime.stops.services import call_gate
@@ -232,13 +237,17 @@ def _record(question: Question, answer: _Answer) -> QueryResult:
     found = locks.lock_intent(intent_id=question.intent_id)
     if found is None:
         raise LookupError("an intent is never deleted")
-    flow, _ = found
+    flow, intent = found
     journal = Journal(flow=flow, actor=question.actor, at=clock.now())
     circuit.report_query(journal, target=question.step.target, probe=question.trial, result=answer.result)
     result, meant = answer.result, _meaning(answer)
     commitment = None
     if answer.raw:
-        body = canonical.encode(_shown(answer.raw[-1]))
+        shown, times = _shown(answer.raw[-1], IntentPlan.of(intent).redact)
+        redacting.note(
+            journal, times, source=RedactedIn.RECEIPT, about=str(intent.pk), number=question.number
+        )
+        body = canonical.encode(shown)
         commitment = ledger.commit_payload(
             tenant=question.tenant, data_class=PayloadClass.RECEIPTS, body=body
         )
@@ -270,12 +279,23 @@ def _meaning(answer: _Answer) -> QueryResult:
     return QueryResult.NOT_FOUND if is_absent else QueryResult.UNKNOWN
 
 
-def _shown(raw: RawAnswer) -> dict[str, object]:
-    """The part of an answer that is kept: its status, the headers that matter, and the start of its body."""
+def _shown(raw: RawAnswer, rules: Sequence[Redaction]) -> tuple[dict[str, object], Mapping[str, int]]:
+    """The part of an answer that is kept: its status, the headers that matter, and the start of its body.
+
+    With it, how often which redaction rule was applied. A body in which a field cannot be looked up is left
+    out where the kind redacts fields.
+    """
     headers = [[name, value[:_HEADER_CHARS]] for name, value in raw.headers if name.lower() in _HEADERS]
-    return {
+    text, is_cut = raw.body.decode("utf-8", "replace"), raw.is_cut
+    taken = redaction.redact_document(text, rules)
+    if taken is None:
+        taken, is_cut = redaction.Redacted(value="", times={}), True
+    of_headers = redaction.redact(headers[: len(_HEADERS)], rules, source=RedactedIn.RECEIPT)
+    kept = str(taken.value).encode()[:SHOWN_BYTES].decode("utf-8", "ignore")
+    shown = {
         "status_code": raw.status_code,
-        "headers": headers[: len(_HEADERS)],
-        "body": raw.body[:SHOWN_BYTES].decode("utf-8", "replace"),
-        "is_cut": raw.is_cut or len(raw.body) > SHOWN_BYTES,
+        "headers": of_headers.value,
+        "body": kept,
+        "is_cut": is_cut or kept != taken.value,
     }
+    return shown, Counter(taken.times) + Counter(of_headers.times)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.policy_kind import OnUnknown
+from runtime.contracts.redaction import Redaction
 from runtime.contracts.states import Direction
 from runtime.contracts.verdict import StepRequest
 from runtime.flows.models import Intent
@@ -29,13 +30,15 @@ class IntentPlan:
     """The steps of an intent, in order; which of them is next is in its row, and changes.
 
     Where the stored requests cannot be read there are no steps: nothing can be called, and nothing is retried
-    forever. `is_followed` says that routes or writes of the kind may follow a result.
+    forever. `is_followed` says that routes or writes of the kind may follow a result. `redact` is what is
+    replaced in a receipt before anything reads it.
     """
 
     steps: tuple[StepRequest, ...] = ()
     expected: tuple[Any, ...] = ()
     on_unknown: OnUnknown = OnUnknown.PERSON
     is_followed: bool = False
+    redact: tuple[Redaction, ...] = ()
 
     @classmethod
     def of(cls, intent: Intent) -> "IntentPlan":
@@ -103,4 +106,5 @@ def _parse(requests: bytes) -> IntentPlan:
         expected=rendered.expected,
         on_unknown=rendered.on_unknown,
         is_followed=rendered.followed,
+        redact=rendered.redact,
     )

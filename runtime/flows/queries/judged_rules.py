@@ -34,6 +34,7 @@ def of(case: Case, verdict: VerdictDocument) -> Rules:
         is_reversible=kind.reversible and kind.least_approval is not ApprovalMode.DESTRUCTIVE,
         must_refuse=tuple(_bounds(kind, OnFail.REJECT)),
         must_escalate=tuple(_bounds(kind, OnFail.ESCALATE)),
+        redactions=tuple(rule.id for rule in kind.redact),
         manifest=None if manifest is None else manifest.version,
         model_profile=None if manifest is None else manifest.model_profile,
         evaluator_suite=None if manifest is None else manifest.evaluator_suite,

@@ -10,7 +10,15 @@ from runtime.contracts import reasons
 from runtime.contracts.policy_kind import KindDocument, OnUnknown, RouteAction
 from runtime.contracts.states import Impact
 from runtime.kernel import effects, schemas
-from runtime.kernel.rules import cel_tokens, kind_units, linter, list_bounds, sources, templates
+from runtime.kernel.rules import (
+    cel_tokens,
+    kind_units,
+    linter,
+    list_bounds,
+    redaction_linter,
+    sources,
+    templates,
+)
 from runtime.kernel.rules.declared import BUILT_IN
 from runtime.kernel.rules.language import ExpressionError
 from runtime.kernel.rules.sources import Place, Standing
@@ -72,6 +80,7 @@ def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
         *_impact_problems(kind),
         *_scoring_problems(kind),
         *_outcome_problems(kind),
+        *(KindProblem(place, said) for place, said in redaction_linter.lint(kind)),
     )
 
 

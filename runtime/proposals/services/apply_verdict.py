@@ -12,6 +12,7 @@ from runtime.contracts import timestamps
 from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
+from runtime.contracts.redaction import RedactedIn
 from runtime.contracts.states import AgentStatus, FeedbackType, FlowState
 from runtime.contracts.verdict import Finding
 from runtime.core import ports
@@ -56,6 +57,7 @@ def accept(*, journal: Journal, judged: Judged, delay: timedelta = timedelta()) 
         on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,
         followed=kind is not None
         and (bool(kind.routes) or kind.asks_receipts or any(step.writes for step in kind.steps)),
+        redact=() if kind is None else tuple(r for r in kind.redact if r.covers(RedactedIn.RECEIPT)),
         salt=salts.derive(judged.document.salt, of="requests"),
     ).to_bytes()
     intent = Intent.objects.create(

@@ -1,5 +1,6 @@
 """Judging one proposal: facts, verdict, and the rows that make it replayable. Moves nothing."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,12 +10,15 @@ from audit.records.fold import Rules
 from runtime.contracts import timestamps
 from runtime.contracts.facts import Facts, Lift, SnapshotFacts
 from runtime.contracts.proposal import ProposalDocument
+from runtime.contracts.redaction import RedactedIn
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.flows.queries import judged_rules
+from runtime.flows.services import redacting
 from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import redaction
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
 from runtime.proposals.queries import gate_facts
@@ -28,7 +32,8 @@ ComparedRules = tuple[PolicyBundle, tuple[Mismatch, ...]]
 class Judged:
     """A proposal with its verdict, their rows (not stored yet) and the rules it was judged under.
 
-    `mismatches` names rules that were left out, since their rows are not what the ledger recorded.
+    `mismatches` names rules that were left out, since their rows are not what the ledger recorded; `redacted`
+    is how often which redaction rule was applied to the explanation.
     """
 
     document: ProposalDocument
@@ -38,6 +43,7 @@ class Judged:
     rules: PolicyBundle
     facts: Facts
     mismatches: tuple[Mismatch, ...]
+    redacted: Mapping[str, int]
 
     @property
     def for_record(self) -> Rules:
@@ -105,6 +111,8 @@ def judge(
     verdict = VerdictDocument.from_bytes(answer)
     costs_attempt = verdict.attempts_left < facts.flow.attempts_allowed - facts.flow.attempts_used
     body = document.to_bytes()
+    redact = () if rules.kind is None else rules.kind.redact
+    explained = redaction.redact(explain, redact, source=RedactedIn.EXPLANATION)
     proposal = Proposal(
         proposal_id=document.proposal_id,
         flow=flow,
@@ -114,7 +122,7 @@ def judge(
         policy_version="" if rules.kind is None else rules.kind.version,
         body=body,
         digest=canonical.digest(body),
-        explain=explain,
+        explain=explained.value,
         received_at=at,
         valid_until=timestamps.from_ms(document.valid_until_ms),
         retry_key=(retry_key or _retry_key(case)) if costs_attempt else "",
@@ -137,6 +145,7 @@ def judge(
         rules=rules,
         facts=facts,
         mismatches=mismatches,
+        redacted=explained.times,
     )
 
 
@@ -216,7 +225,10 @@ def store(judged: Judged, journal: Journal) -> None:
             context_ref=judged.document.context_ref or "",
             valid_until=proposal.valid_until,
             explain_commitment=commitments[1] if proposal.explain else None,
-        ),
+        )
+    )
+    redacting.note(journal, judged.redacted, source=RedactedIn.EXPLANATION, about=str(proposal.proposal_id))
+    journal.add(
         events.VerdictGiven(
             proposal_id=str(proposal.proposal_id),
             verdict=row.decision,

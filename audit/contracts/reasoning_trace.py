@@ -135,6 +135,11 @@ def _signatures(flow: Flow) -> Iterator[dict[str, Any]]:
 
 def _redactions(flow: Flow) -> Iterator[dict[str, str]]:
     for entry in flow.kept.entries:
+        if entry.kind == Kind.REDACTION_APPLIED:
+            yield from (
+                {"policy": f"redact:{item['rule']}", "field": f"{entry.seq}/{entry.payload['source']}"}
+                for item in entry.payload["rules"]
+            )
         for name, value in entry.payload.items():
             held = flow.kept.payloads.get(value) if isinstance(value, str) else None
             if held is not None and held.body is None:
@@ -188,8 +193,8 @@ CONTRACT = Contract(
         Field("signatures[].signature", TEXT, f"{_SIGNS}: `signature` (Ed25519, hexadecimal)"),
         Field("signatures[].timestamp", TIME, f"{_SIGNS}: `at`"),
         Field("signatures[].key_id", TEXT, f"{_SIGNS}: `key_id`"),
-        Field("redaction_info[].policy", TEXT, "computed: erased, or why the bytes cannot be shown"),
-        Field("redaction_info[].field", TEXT, "computed: number of the entry and name of the field"),
+        Field("redaction_info[].policy", TEXT, "computed: erased, why the bytes cannot be shown, or `redact:` and the rule that was applied"),
+        Field("redaction_info[].field", TEXT, "computed: number of the entry and name of the field, or what was redacted"),
         Field("content_address", HASH, "computed: SHA-256 of the canonical JSON of `structure`"),
     ),
 )

@@ -102,7 +102,7 @@ def test_of_a_receipt_only_what_is_left_is_stored_read_and_told(
     assert record["controls_active"]["redaction_rules_active"] == ["card", "pan", "mail"]
     replayed = flow_replay.replay(tenant=trading_desk.TENANT, dfid=dfid)
     assert isinstance(replayed, ReplayEqual), replayed
-    assert findings.verify_all().findings == ()
+    assert findings.verify_all().findings == []
     status, told = exported_packs.verified(exported_packs.make(dfid), tmp_path)
     assert (status, told["findings"]) == (0, [])
 

@@ -188,6 +188,34 @@ def test_a_good_kind_passes() -> None:
         ({"steps": [{"id": f"s{n}", "executor": "simulated"} for n in range(11)]}, "steps", "at most 10"),
         (step(writes=[{"fact": "x", "value": "1"}]), "steps.0.writes.0.fact", "a fact has two segments"),
         (step(writes=[{"fact": "x.y", "value": "no"}]), "steps.0.writes.0.value", "the name no "),
+        ({"redact": [{"id": "a", "field": "x"}] * 2}, "redact.0.id", "the id a is used twice"),
+        (
+            {"redact": [{"id": "a", "field": "x"}], "steps": [], "routes": []},
+            "redact.0",
+            "without steps there is no receipt",
+        ),
+        (
+            {"redact": [{"id": "a", "field": "status"}]},
+            "routes.1.when",
+            "receipt.status is never seen: the redaction rule a replaces it",
+        ),
+        (
+            {"redact": [{"id": "a", "field": "lines.*.price"}]}
+            | step(
+                writes=[{"fact": "x.y", "value": "receipt['lines'][0].price + receipt[params.name].price"}]
+            ),
+            "steps.0.writes.0.value",
+            "receipt.lines.0.price is never seen",
+        ),
+        (
+            {
+                "redact": [{"id": "a", "pattern": "iban"}, {"id": "b", "field": "*"}],
+                "allowed_outcomes": ["ok"],
+                "outcome": "steps.order.status == 'FILLED' && size(steps) > 0 && receipt == {} ? 'ok' : ''",
+            },
+            "outcome",
+            "receipt.status is never seen: the redaction rule b",
+        ),
     ],
 )
 def test_says_where_and_what_is_wrong(changes: dict[str, Any], place: str, words: str) -> None:

@@ -210,6 +210,10 @@ def test_what_a_kind_asks_for_stands_on_its_page(desk: factories.Desk, ada: Clie
             subjects=["position:${params.symbol}"],
             scorecard={"targets": {"wall_clock_s": 90, "cost_usd": "0.05"}, "minimum": {"policy": "0.75"}},
             retention_days=400,
+            redact=[
+                {"id": "pan", "pattern": "card_number", "of": ["explain"]},
+                {"id": "who", "field": "payer.*"},
+            ],
         )
     )
     page = ada.get("/kinds/ADJUST_POSITION/").content.decode()
@@ -226,5 +230,8 @@ def test_what_a_kind_asks_for_stands_on_its_page(desk: factories.Desk, ada: Clie
         "within 0.05 USD",
         "at least 0.75",
         "kept for 400 days after the",
+        "replaced before anything is stored",
+        "card_number",
+        "payer.*",
     ):
         assert words in page, words

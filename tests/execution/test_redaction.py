@@ -24,6 +24,7 @@ from runtime.state.models import FactVersion
 from tests.escalations.test_operational import in_doubt
 from tests.execution import test_late_receipts as late
 from tests.support import (
+    api_client,
     asked_targets,
     decision_rows,
     exported_packs,
@@ -103,6 +104,11 @@ def test_of_a_receipt_only_what_is_left_is_stored_read_and_told(
     replayed = flow_replay.replay(tenant=trading_desk.TENANT, dfid=dfid)
     assert isinstance(replayed, ReplayEqual), replayed
     assert findings.verify_all().findings == []
+    examiner = api_client.Caller(api_client.auditor_key("examiner"))
+    proposal = trading_desk.intent(intent_id).proposal_id
+    shown = examiner.get(f"/audit/contracts/reasoning_trace/{proposal}").ok()["redaction_info"]
+    assert [item["policy"] for item in shown] == ["redact:card", "redact:pan", "redact:mail"]
+    assert {item["field"].partition("/")[2] for item in shown} == {"receipt"}
     status, told = exported_packs.verified(exported_packs.make(dfid), tmp_path)
     assert (status, told["findings"]) == (0, [])
 

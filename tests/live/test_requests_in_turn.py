@@ -11,10 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from pytest_django.fixtures import Settings
 
-from dir_console.requests_in_turn import MOST_AT_WORK, RequestsInTurn
+from dir_console.requests_in_turn import RequestsInTurn
 from tests.support.wait_until import until_async
 
 PATIENCE_S = 30.0
+MOST_AT_WORK = 8
 
 
 class Room:
@@ -57,6 +58,7 @@ urlpatterns = [path("page/", page), path("accounts/login/", page), path("api/cal
 def handler(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[RequestsInTurn]:
     settings.ROOT_URLCONF = __name__
     settings.MIDDLEWARE = []
+    settings.DIR_REQUESTS_AT_ONCE = MOST_AT_WORK
     monkeypatch.setitem(globals(), "room", Room())
     yield RequestsInTurn()
     room.opened.set()

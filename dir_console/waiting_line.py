@@ -76,7 +76,7 @@ class WaitingLine:
         try:
             await called
         except asyncio.CancelledError:
-            if called.done() and not called.cancelled():
+            if called.done() and not called.cancelled() and called.exception() is None:
                 # Called and left in the same moment: the turn goes on to the next.
                 self._pass_on()
             else:
@@ -91,19 +91,22 @@ class WaitingLine:
             raise full
         called = self._lines[most][-1]
         self._forget(most, called)
-        called.set_exception(full)
+        if not called.done():  # else it is leaving by itself
+            called.set_exception(full)
 
     def _pass_on(self) -> None:
         """Call the oldest request of the caller whose last turn is longest ago."""
-        if not self._lines:
-            self.at_work -= 1
+        while self._lines:
+            caller = next(iter(self._lines))
+            called = self._lines[caller][0]
+            self._forget(caller, called)
+            if called.done():  # it is leaving, and has had no turn
+                continue
+            if caller in self._lines:
+                self._lines.move_to_end(caller)
+            called.set_result(None)
             return
-        caller = next(iter(self._lines))
-        called = self._lines[caller][0]
-        self._forget(caller, called)
-        if caller in self._lines:
-            self._lines.move_to_end(caller)
-        called.set_result(None)
+        self.at_work -= 1
 
     def _forget(self, caller: str, called: _Called) -> None:
         line = self._lines.get(caller)

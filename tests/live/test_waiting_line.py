@@ -10,6 +10,14 @@ from dir_console.waiting_line import FullLineError, WaitingLine
 pytestmark = pytest.mark.once
 
 
+async def one_step() -> None:
+    """Let everything that the loop has ready happen once."""
+    loop = asyncio.get_running_loop()
+    stepped = loop.create_future()
+    loop.call_soon(stepped.set_result, None)
+    await stepped
+
+
 class Story:
     """Callers at a line with one place; `served` and `refused` name them in the order it happened."""
 
@@ -33,7 +41,7 @@ class Story:
         came = []
         for caller in callers:
             came.append(asyncio.create_task(self._ask(caller)))
-            await asyncio.sleep(0)
+            await one_step()
         return came
 
     async def end(self, *tasks: asyncio.Task[None]) -> None:
@@ -56,10 +64,10 @@ def test_a_flood_loses_its_own_newest_and_a_newcomer_finds_room() -> None:
         story = Story(room=4)
         tasks = await story.come(*"aaaaa")  # one at work, four in a line of four
         tasks += await story.come(*"aab")
-        await asyncio.sleep(0)
+        await one_step()
         assert story.refused == [("a", 4), ("a", 4), ("a", 4)]
         tasks += await story.come(*"bbc")
-        await asyncio.sleep(0)
+        await one_step()
         assert Counter(caller for caller, _ in story.refused) == {"a": 5, "b": 1}
         await story.end(*tasks)
         return story

@@ -19,6 +19,7 @@ from dir_console.body_limit import BodyLimit
 from dir_console.celery import app as celery_app  # the doorbell rings through it
 from dir_console.requests_in_turn import RequestsInTurn
 from runtime.contexts.api import event_stream
+from runtime.core.api.long_poll import LongPoll, Subscription
 from runtime.flows.api import feedback_stream
 
 __all__ = ["application", "celery_app"]
@@ -34,14 +35,22 @@ async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "lifespan.shutdown.complete"})
 
 
+in_turn = RequestsInTurn()
+
+
+def _polled(topic: Subscription) -> Any:
+    """As Any: Channels types its addresses as Django's views, and takes any ASGI application."""
+    return LongPoll(topic, in_turn)
+
+
 application = BodyLimit(
     ProtocolTypeRouter(
         {
             "http": URLRouter(
                 [
-                    re_path(feedback_stream.PATTERN, feedback_stream.application),
-                    re_path(event_stream.PATTERN, event_stream.application),
-                    re_path(r"", static_files.served(RequestsInTurn())),  # Channels takes any ASGI app
+                    re_path(feedback_stream.PATTERN, _polled(feedback_stream.FeedbackTopic())),
+                    re_path(event_stream.PATTERN, _polled(event_stream.AgentTopic())),
+                    re_path(r"", static_files.served(in_turn)),
                 ]
             ),
             "websocket": consumers.live_app(),

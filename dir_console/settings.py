@@ -301,6 +301,9 @@ DIR_FLOW_TTL_S = env.number("DIR_FLOW_TTL_S", default=86400, least=10)
 DIR_ESCALATION_SLA_S = env.number("DIR_ESCALATION_SLA_S", default=900, least=5)
 DIR_UNDO_MAX_S = env.number("DIR_UNDO_MAX_S", default=120, least=0)
 DIR_QUESTION_S = env.number("DIR_QUESTION_S", default=900, least=1)
+# Requests of agents, and of people, that a server works on at a time, and how long the others may wait.
+DIR_REQUESTS_AT_ONCE = env.number("DIR_REQUESTS_AT_ONCE", default=8, least=1)
+DIR_LINE_S = env.number("DIR_LINE_S", default=10, least=1)
 DIR_MARK = env.mark(DATA_DIR)
 DIR_METRICS_ALLOW = env.words("DIR_METRICS_ALLOW", default="127.0.0.1,::1")
 DIR_TENANT = "default"

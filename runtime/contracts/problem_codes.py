@@ -84,6 +84,13 @@ class ProblemCode(StrEnum):
     IDEMPOTENCY_KEY_REUSED = _request(
         "IDEMPOTENCY_KEY_REUSED", 422, "Idempotency-Key reused", "It was already used with a different body."
     )
+    TOO_MANY_WAITING = _request(
+        "TOO_MANY_WAITING",
+        429,
+        "Too many requests waiting",
+        "The line of requests is full. Nothing was done; retry after the seconds in `Retry-After`.",
+        is_retriable=True,
+    )
     BUSY = _request(
         "BUSY", 409, "Too many concurrent updates", "Others changed it meanwhile; retry.", is_retriable=True
     )

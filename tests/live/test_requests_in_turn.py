@@ -11,10 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from pytest_django.fixtures import Settings
 
-from dir_console.requests_in_turn import MOST_AT_WORK, RequestsInTurn
+from dir_console.requests_in_turn import RequestsInTurn, _refuse
 from tests.support.wait_until import until_async
 
 PATIENCE_S = 30.0
+MOST_AT_WORK = 8
 
 
 class Room:
@@ -57,6 +58,7 @@ urlpatterns = [path("page/", page), path("accounts/login/", page), path("api/cal
 def handler(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[RequestsInTurn]:
     settings.ROOT_URLCONF = __name__
     settings.MIDDLEWARE = []
+    settings.DIR_REQUESTS_AT_ONCE = MOST_AT_WORK
     monkeypatch.setitem(globals(), "room", Room())
     yield RequestsInTurn()
     room.opened.set()
@@ -146,3 +148,12 @@ def test_signing_in_waits_in_a_line_of_its_own_and_takes_no_turn(handler: Reques
         return await asyncio.gather(*checks, *pages)
 
     assert asyncio.run(crowd()) == [200] * (3 * MOST_AT_WORK)
+
+
+@pytest.mark.once
+def test_a_person_is_refused_in_plain_words() -> None:
+    answer = _refuse(7, is_agent=False)
+    assert (answer.status_code, answer["Retry-After"], answer["Cache-Control"]) == (429, "7", "no-store")
+    assert b"The console is busy" in answer.content
+    assert b"Nothing was done" in answer.content
+    assert "script-src 'self'" in answer["Content-Security-Policy"]

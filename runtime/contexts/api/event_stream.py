@@ -1,11 +1,11 @@
 """Waiting for what concerns the agent itself."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from runtime.contexts.queries import pending_events
 from runtime.contexts.services import agent_events
-from runtime.core.api.long_poll import LongPoll, PollWait
+from runtime.core.api.long_poll import PollWait
 from runtime.registry.services import credentials
 
 PATTERN: Final = r"^api/v1/events$"
@@ -26,7 +26,3 @@ class AgentTopic:
         """Something to tell, or a session that has ended."""
         session = credentials.session(asked.token)
         return session is None or agent_events.has_news(agent=session.agent, after=asked.after)
-
-
-# Typed as Any: Channels types the addresses of its router as Django's views.
-application: Any = LongPoll(AgentTopic())

@@ -8,12 +8,10 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
-from django.core.handlers.asgi import ASGIHandler
 
 from audit.live import hints
 from runtime.contracts import api_schemas
@@ -24,6 +22,7 @@ Scope = dict[str, Any]
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Gone = asyncio.Future[dict[str, Any]]
 
 
@@ -51,10 +50,11 @@ class Subscription(Protocol):
 
 
 class LongPoll:
-    """Holds a long poll until its topic has news, then passes it on to Django."""
+    """Holds a long poll until its topic has news, then passes it on to the endpoint, an ASGI application."""
 
-    def __init__(self, topic: Subscription) -> None:
+    def __init__(self, topic: Subscription, endpoint: Application) -> None:
         self.topic = topic
+        self.endpoint = endpoint
         # In the pool: Channels' default is one thread for all, where one slow look would hold up every poll.
         self._look = database_sync_to_async(topic.has_news, thread_sensitive=False)
         self._streams = database_sync_to_async(topic.streams, thread_sensitive=False)
@@ -63,13 +63,13 @@ class LongPoll:
         asked = _read(scope)
         first = await receive()
         if asked is None or first["type"] != "http.request" or first.get("more_body"):
-            await _django()(scope, _replay([first], receive), send)
+            await self.endpoint(scope, _replay([first], receive), send)
             return
         # The body is complete: the next message can only be the caller hanging up.
         gone = asyncio.ensure_future(receive())
         try:
             if await self._wait(asked, gone):
-                await _django()(scope, _replay([first], lambda: asyncio.shield(gone)), send)
+                await self.endpoint(scope, _replay([first], lambda: asyncio.shield(gone)), send)
         finally:
             gone.cancel()
 
@@ -121,8 +121,3 @@ def _replay(messages: list[dict[str, Any]], receive: Receive) -> Receive:
         return messages.pop(0) if messages else await receive()
 
     return replayed
-
-
-@cache
-def _django() -> ASGIHandler:
-    return ASGIHandler()

@@ -1,10 +1,10 @@
 """Waiting for the feedback of one flow."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from runtime.core.api.long_poll import LongPoll, PollWait
+from runtime.core.api.long_poll import PollWait
 from runtime.flows.queries import feedback
 from runtime.registry.services import credentials
 
@@ -33,7 +33,3 @@ class FeedbackTopic:
         if flow is None:
             return True
         return flow.feedback_seq > asked.after
-
-
-# Typed as Any: Channels types the addresses of its router as Django's views.
-application: Any = LongPoll(FeedbackTopic())

@@ -193,8 +193,16 @@ CONTRACT = Contract(
         Field("signatures[].signature", TEXT, f"{_SIGNS}: `signature` (Ed25519, hexadecimal)"),
         Field("signatures[].timestamp", TIME, f"{_SIGNS}: `at`"),
         Field("signatures[].key_id", TEXT, f"{_SIGNS}: `key_id`"),
-        Field("redaction_info[].policy", TEXT, "computed: erased, why the bytes cannot be shown, or `redact:` and the rule that was applied"),
-        Field("redaction_info[].field", TEXT, "computed: number of the entry and name of the field, or what was redacted"),
+        Field(
+            "redaction_info[].policy",
+            TEXT,
+            "computed: erased, why the bytes cannot be shown, or `redact:` and the rule that was applied",
+        ),
+        Field(
+            "redaction_info[].field",
+            TEXT,
+            "computed: number of the entry and name of the field, or what was redacted",
+        ),
         Field("content_address", HASH, "computed: SHA-256 of the canonical JSON of `structure`"),
     ),
 )

@@ -225,16 +225,16 @@ def test_a_digest_whose_bytes_have_no_salt_is_named_as_guessable(story: Story) -
 
 def test_digests_of_what_no_pack_holds_are_named_too(story: Story) -> None:
     lifted, undo, nothing = "a" * 64, "b" * 64, canonical.digest(b"[]")
-    at, of = clock.now(), {"intent_id": str(story.escalation_id)}
+    at, of = clock.now(), str(story.escalation_id)
     with transaction.atomic():
         flow = locks.lock_flow(dfid=story.dfid, tenant=TENANT)
         assert flow is not None
         journal = Journal(flow=flow, actor="system", at=at)
         journal.add(
-            events.IntentResumed(**of, lifted=("notional",), lifted_digest=lifted, valid_until=at),
-            events.IntentResumed(**of, lifted=(), lifted_digest=nothing, valid_until=at),
-            events.IntentDelayed(**of, not_before=at, undo_digest=undo, undo_salted=True),
-            events.IntentDelayed(**of, not_before=at, undo_digest="c" * 64),
+            events.IntentResumed(intent_id=of, lifted=("notional",), lifted_digest=lifted, valid_until=at),
+            events.IntentResumed(intent_id=of, lifted=(), lifted_digest=nothing, valid_until=at),
+            events.IntentDelayed(intent_id=of, not_before=at, undo_digest=undo, undo_salted=True),
+            events.IntentDelayed(intent_id=of, not_before=at, undo_digest="c" * 64),
         )
         journal.write()
     would = erase(story.dfid, dry_run=True)

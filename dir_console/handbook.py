@@ -33,6 +33,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "context",
             "outward",
             "operations",
+            "performance",
         ),
     ),
     (

@@ -371,6 +371,7 @@ class SilenceEvidence(EvidenceDocument):
     open_flows: OpenFlowsEvidence
     live_intents: LiveIntentsEvidence
     last_verdicts: tuple[LastVerdictEvidence, ...]
+    salt: str | None = Field(default=None, exclude_if=is_none)
 
     @property
     def agent_id(self) -> str:

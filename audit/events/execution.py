@@ -67,12 +67,16 @@ class IntentWoken(Event):
 
 
 class IntentDelayed(Event):
-    """A person's decision runs after its undo window; `undo_digest` is that of what a take-back restores."""
+    """A person's decision runs after its undo window; `undo_digest` is that of what a take-back restores.
+
+    These bytes go at the end of the window, so the entry says whether they had a salt in them.
+    """
 
     kind = Kind.INTENT_DELAYED
     intent_id: Id
     not_before: At
     undo_digest: str
+    undo_salted: bool = False
 
 
 class IntentReleased(Event):

@@ -3,6 +3,7 @@
 The evidence says who is silent, whose agent it is, since when, and its open work.
 """
 
+import secrets
 from uuid import UUID
 
 from audit import actors
@@ -139,6 +140,8 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
             )
             for decision, kind, dfid, at in verdicts[:SHOWN]
         ),
+        # Of its own: there is no proposal to derive it from.
+        salt=secrets.token_hex(16),
     )
 
 

@@ -6,10 +6,11 @@ from audit.events import Kind
 from audit.verification.row_checks import Entry, Found, NotProved, RowsWithHistory
 from runtime.contracts.receiver import ReceiverState
 from runtime.outward.models import Receiver
+from runtime.outward.queries import sealed
 
 
 class ReceiverRowCheck(RowsWithHistory):
-    """Every receiver, but not how far it has come."""
+    """Every receiver; of how far it has come only that it is not beyond the end of the tree."""
 
     what, id_field = "receiver", "receiver_id"
     kinds = frozenset(
@@ -26,7 +27,8 @@ class ReceiverRowCheck(RowsWithHistory):
         NotProved(
             "runtime_receiver",
             ("next_leaf", "next_at", "taken_at", "tries", "failing_since", "error"),
-            "what a receiver took so far is not in the ledger: each would be sent in its turn",
+            "what a receiver took so far is not in the ledger, only where the tree ends: each entry about it "
+            "would be sent in its turn",
         ),
     )
 
@@ -42,6 +44,9 @@ class ReceiverRowCheck(RowsWithHistory):
         found.same(added, "receiver.kind", added.payload["receiver_kind"], row.kind)
         found.same(added, "receiver.added_by", added.actor, row.added_by)
         found.by_then(added, added, "receiver.added_at", row.added_at)
+        if row.next_leaf > (size := sealed.size()):
+            # It would silently get nothing until the tree has grown so far.
+            found.same(entries[-1], "receiver.next_leaf", f"at most {size}", row.next_leaf)
         told = [entry for entry in entries if entry.kind in {Kind.RECEIVER_ADDED, Kind.RECEIVER_CHANGED}][-1]
         for name in ("format", "place", "secret_env"):
             found.same(told, f"receiver.{name}", told.payload[name], getattr(row, name))

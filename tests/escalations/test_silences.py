@@ -12,7 +12,7 @@ from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
 from escalations.evidence_contracts import SilenceEvidence
-from escalations.models import Decision, Escalation
+from escalations.models import Decision, Escalation, Evidence
 from escalations.services import (
     agent_silence,
     claiming,
@@ -26,6 +26,7 @@ from runtime.contracts.states import AgentStatus
 from runtime.core import clock
 from runtime.flows.models import Flow
 from runtime.flows.services import flows
+from runtime.kernel import salts
 from runtime.maintenance.services import sweeper
 from runtime.registry.services import agents
 from runtime.stops.services import stops
@@ -181,6 +182,7 @@ def test_stop_agent_has_the_effect_of_the_stop_button(desk: factories.Desk, oliv
 
 def test_when_the_agent_speaks_the_escalation_is_withdrawn(desk: factories.Desk) -> None:
     escalation = fallen_silent.called(desk)
+    assert salts.find(bytes(Evidence.objects.get().body)) is not None
     fallen_silent.see(desk, at=clock.now())
     assert sweeper.sweep().silences == 1
     escalation.refresh_from_db()

@@ -18,6 +18,7 @@ from runtime.core import clock
 from runtime.execution.services import attempting
 from runtime.flows.models import Feedback, Intent
 from runtime.flows.queries import due_intents
+from runtime.kernel import salts
 from runtime.resources.models import Reservation, Resource
 from tests.support import decision_rows, factories, gate_cases, notice_receivers, resources_pack
 
@@ -225,6 +226,7 @@ def test_a_resumed_call_is_as_it_was(
     intent = Intent.objects.get()
     assert intent.state == "PENDING"
     assert intent.not_before == Decision.objects.get().decided_at + timedelta(seconds=LOW_S)
+    assert salts.find(bytes(intent.undo)) is not None
     assert attempt(intent) == "NOT_DUE"
     assert isinstance(take_back(escalation, olivia), taking_back.TakenBack)
     assert Intent.objects.values(*names).get() == before

@@ -9,7 +9,7 @@ import pytest
 from django.apps import apps
 from django.db import models, transaction
 
-from audit import canonical, erasures, signing
+from audit import canonical, erasures, events, signing
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 from audit.packs import verify
@@ -21,6 +21,8 @@ from runtime.contracts.problem import Problem
 from runtime.core import clock
 from runtime.core.models import Answer
 from runtime.flows.models import Feedback, Flow, Proposal, Verdict
+from runtime.flows.services import locks
+from runtime.flows.services.flow_transaction import Journal
 from runtime.incidents.services.incidents import Wanted
 from runtime.maintenance.services import erasure, pack_jobs, payloads
 from runtime.proposals.queries import flow_replay
@@ -219,6 +221,29 @@ def test_a_digest_whose_bytes_have_no_salt_is_named_as_guessable(story: Story) -
     assert named.digest != canonical.digest(canonical.encode(body))
     assert named.digest == canonical.digest(canonical.encode({**body, "salt": salt}))
     assert would.flows[0].guessable == 1
+
+
+def test_digests_of_what_no_pack_holds_are_named_too(story: Story) -> None:
+    lifted, undo, nothing = "a" * 64, "b" * 64, canonical.digest(b"[]")
+    at, of = clock.now(), str(story.escalation_id)
+    with transaction.atomic():
+        flow = locks.lock_flow(dfid=story.dfid, tenant=TENANT)
+        assert flow is not None
+        journal = Journal(flow=flow, actor="system", at=at)
+        journal.add(
+            events.IntentResumed(intent_id=of, lifted=("notional",), lifted_digest=lifted, valid_until=at),
+            events.IntentResumed(intent_id=of, lifted=(), lifted_digest=nothing, valid_until=at),
+            events.IntentDelayed(intent_id=of, not_before=at, undo_digest=undo, undo_salted=True),
+            events.IntentDelayed(intent_id=of, not_before=at, undo_digest="c" * 64),
+        )
+        journal.write()
+    would = erase(story.dfid, dry_run=True)
+    named = {item.digest: (item.field, item.is_guessable) for item in would.flows[0].digests}
+    assert (named[lifted], named[undo]) == (("lifted_digest", True), ("undo_digest", False))
+    # Of a window before there were salts; and that nothing was lifted tells nobody anything.
+    assert named["c" * 64] == ("undo_digest", True)
+    assert nothing not in named
+    assert would.flows[0].guessable == 2
 
 
 def test_an_agent_that_repeats_its_calls_learns_that_they_are_erased(story: Story) -> None:

@@ -14,11 +14,13 @@ from escalations.models import Decision, Escalation, Evidence, NotificationRoute
 from escalations.models.note import Note
 from runtime.contexts.models import Snapshot
 from runtime.core import clock
+from runtime.core.ids import new_id
 from runtime.core.models import Answer
 from runtime.epochs.models import Epoch
 from runtime.flows.models import Attempt, Flow, Intent, Outcome, Proposal, StepReceipt, Verdict
 from runtime.guards.models import Review
 from runtime.maintenance.models import LegalHold
+from runtime.outward.models import Receiver
 from runtime.registry.models import (
     Agent,
     AuthorityLimitRow,
@@ -141,6 +143,13 @@ def _answer_kept(history: History) -> None:
     row.save(force_insert=True)
 
 
+def _receiver_invented(history: History) -> None:
+    """It gets everything, and no entry says who added it."""
+    row = Receiver.objects.get(name="hook")
+    row.pk, row.name, row.place, row.patterns = new_id(), "mirror", "https://evil.example.com/", "*"
+    row.save(force_insert=True)
+
+
 def _password(history: History) -> None:
     assert User.objects.filter(username="olivia").update(password="!")
 
@@ -167,6 +176,7 @@ def _all(model: type[Any], **wanted: Any) -> Callable[[History], Any]:
 
 
 _OVERRIDDEN = _at("flow_id", "overridden")
+_HOOK = _all(Receiver, name="hook")
 _HOUR = timedelta(hours=1)
 
 CASES: Mapping[str, Case] = {
@@ -237,6 +247,25 @@ CASES: Mapping[str, Case] = {
         release_commitment="0" * 64,
     ),
     "hold: of another name": _of(_all(LegalHold), name="case-9"),
+    "receiver.tenant": _of(_HOOK, tenant="other"),
+    "receiver.name": _of(_HOOK, name="hook-2"),
+    "receiver: another kind and format": _of(_HOOK, kind="SIEM_HTTP", format="OCSF"),
+    "receiver.patterns: wants less": _of(_HOOK, patterns="epoch:ended"),
+    "receiver.place: another address": _of(_HOOK, place="https://evil.example.com/"),
+    "receiver.secret_env": _of(_HOOK, secret_env="OF_SOMEBODY_ELSE"),
+    "receiver.added_by": _of(_HOOK, added_by="user:999"),
+    "receiver.added_at": _of(_HOOK, added_at=lambda row: row.added_at + _HOUR),
+    "receiver: paused in its row alone": _of(_HOOK, state="PAUSED", paused_why="quiet"),
+    "receiver: resumed in its row alone": _of(_all(Receiver, name="paused"), state="ACTIVE", paused_why=""),
+    "receiver.paused_why": _of(_all(Receiver, name="paused"), paused_why="asked for"),
+    "receiver: one gone": _gone(_all(Receiver)),
+    "receiver: one that nobody added": _receiver_invented,
+    "receiver.next_leaf: beyond the end of the tree": _of(_HOOK, next_leaf=10**9),
+    "receiver.next_leaf: ahead, within the tree": _of(_HOOK, next_leaf=5),
+    "receiver.next_at: not before next year": _of(_HOOK, next_at=lambda row: row.next_at + 9999 * _HOUR),
+    "receiver: its failures": _of(
+        _HOOK, tries=3, failing_since=lambda row: row.added_at, error="it answered 503"
+    ),
     "stop: lifted by another": _of(_all(Stop), lifted_by="user:999"),
     "epoch.restored_at": _of(_all(Epoch), restored_at=lambda row: clock.now()),
     "epoch: gone": _gone(_all(Epoch)),

@@ -4,6 +4,7 @@ Until its end the agent is told nothing, since a decision that is taken back was
 in the caller's journal; the caller holds the locks and writes the journal last.
 """
 
+import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -40,7 +41,8 @@ def begin(
 
     `before` is what a take-back restores (`describe`); None where it cancels the intent.
     """
-    undo = canonical.encode({"before": before, "feedback": journal.hold_feedback()})
+    salt = secrets.token_hex(16)
+    undo = canonical.encode({"before": before, "feedback": journal.hold_feedback(), "salt": salt})
     changed = Intent.objects.filter(pk=intent_id, state=IntentState.PENDING).update(
         not_before=not_before, next_at=not_before, undo=undo
     )
@@ -48,7 +50,10 @@ def begin(
         raise transactions.ConcurrentUpdateError
     journal.add(
         events.IntentDelayed(
-            intent_id=str(intent_id), not_before=not_before, undo_digest=canonical.digest(undo)
+            intent_id=str(intent_id),
+            not_before=not_before,
+            undo_digest=canonical.digest(undo),
+            undo_salted=True,
         )
     )
 

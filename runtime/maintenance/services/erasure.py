@@ -51,6 +51,14 @@ _SIGNED: Final = frozenset(
     }
 )
 STATEMENT: Final = "statement"
+# Digests of words that packs do not hold.
+_UNPACKED: Final = {
+    Kind.INTENT_DELAYED: "undo_digest",
+    Kind.INTENT_RESUMED: "lifted_digest",
+    Kind.INTENT_RETURNED: "lifted_digest",
+}
+# An intent with no lifted finding: no words.
+_NOTHING_LIFTED: Final = canonical.digest(canonical.encode([]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +238,7 @@ def _told(flow: Flow) -> list[tuple[Kind, dict[str, Any]]]:
     return queries.list_payloads(tenant=flow.tenant, stream=str(flow.pk), kinds=list(Kind))
 
 
-def _digests(flow: Flow, told: Iterable[tuple[Kind, dict[str, Any]]]) -> list[NamedDigest]:
+def _digests(flow: Flow, told: Sequence[tuple[Kind, dict[str, Any]]]) -> list[NamedDigest]:
     """The digests of words in the entries of a flow, each once, the guessable ones first."""
     fields = {
         payload[name]: name
@@ -238,8 +246,15 @@ def _digests(flow: Flow, told: Iterable[tuple[Kind, dict[str, Any]]]) -> list[Na
         for name in sources.NAMED.get(kind, ())
         if name != sources.RULES and sources.is_digest(payload.get(name))
     }
+    unpacked = [
+        (payload[name], name, payload)
+        for kind, payload in told
+        if (name := _UNPACKED.get(kind, "")) and payload.get(name) not in (None, _NOTHING_LIFTED)
+    ]
     stored = sources.collect(tenant=flow.tenant, dfid=flow.pk, wanted=fields).bodies
     salted = {digest for digest, body in stored.items() if salts.find(body) is not None}
+    salted |= {digest for digest, _, payload in unpacked if payload.get("undo_salted")}
+    fields |= {digest: name for digest, name, _ in unpacked}
     earlier = erasures.find(tenant=flow.tenant, dfid=flow.pk)
     if earlier is not None:
         salted |= earlier.salted

@@ -36,8 +36,8 @@ class Slot(Expression):
         super().__init__()
         self.name, self.place = name, place
 
-    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, list[Any]]:
-        """A placeholder whose parameter is this slot."""
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:  # type: ignore[override]
+        """A placeholder whose parameter is this slot, to be filled."""
         return "%s", [self]
 
     def fill(self, values: Mapping[str, Any], connection: BaseDatabaseWrapper) -> Any:
@@ -142,7 +142,7 @@ def _reader_of_models(compiler: SQLCompiler) -> Callable[[Sequence[Any]], list[A
     told = compiler.klass_info
     columns = slice(told["select_fields"][0], told["select_fields"][-1] + 1)
     names = [column[0].target.attname for column in compiler.select[columns]]
-    related = get_related_populators(told, compiler.select, connection.alias)
+    related = get_related_populators(told, compiler.select, connection.alias)  # type: ignore[call-arg]
     converted, make, alias = _converted(compiler), told["model"].from_db, connection.alias
 
     def read(rows: Sequence[Any]) -> list[Any]:
@@ -237,7 +237,7 @@ def _insertion(
 ) -> _Insertion:
     ops, told = connection.ops, model._meta
     fields = [field for field in told.concrete_fields if field.attname in names]
-    columns = ", ".join(ops.quote_name(field.column) for field in fields)
+    columns = ", ".join(ops.quote_name(str(field.column)) for field in fields)
     one = f"({', '.join(['%s'] * len(fields))})"
     parts = [
         f"{ops.insert_statement(on_conflict=on_conflict)} {ops.quote_name(told.db_table)} ({columns})",
@@ -245,15 +245,20 @@ def _insertion(
         ops.on_conflict_suffix_sql(
             fields,
             on_conflict,
-            [told.get_field(name).column for name in update_fields],
-            [told.get_field(name).column for name in unique_fields],
+            [_column(model, name) for name in update_fields],
+            [_column(model, name) for name in unique_fields],
         ),
     ]
     is_given = told.pk.attname in names
     returns = None if is_given or on_conflict is not None else told.pk
     if returns is not None:
-        parts.append(f"RETURNING {ops.quote_name(returns.column)}")
+        parts.append(f"RETURNING {ops.quote_name(str(returns.column))}")
     return _Insertion(" ".join(part for part in parts if part), fields, returns)
+
+
+def _column(model: type[Model], name: str) -> str:
+    field: Any = model._meta.get_field(name)
+    return str(field.column)
 
 
 def _require_transaction() -> None:

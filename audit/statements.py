@@ -36,7 +36,7 @@ class Slot(Expression):
         super().__init__()
         self.name, self.place = name, place
 
-    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:  # type: ignore[override]
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:
         """A placeholder whose parameter is this slot, to be filled."""
         return "%s", [self]
 

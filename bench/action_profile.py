@@ -82,7 +82,7 @@ def _action(key: str) -> Callable[[], None]:
         "/api/v1/handshake", hello, "application/json", headers={"Authorization": f"Bearer {key}"}
     )
     headers = {"Authorization": f"Bearer {given.json()['session_token']}"}
-    body = json.dumps({**action.BODY, "trigger": "bench", "seen": action.SEEN})
+    body = json.dumps({**action.BODY, "context": "current", "trigger": "bench", "seen": action.SEEN})
 
     def act() -> None:
         once = {**headers, "Idempotency-Key": uuid.uuid4().hex}

@@ -44,7 +44,7 @@ class Compared:
         model = type(rows[0])
         with transaction.atomic():
             renewed = options.get("update_fields")
-            conflict = {
+            conflict: dict[str, Any] = {
                 "ignore_conflicts": "on_conflict" in options and not renewed,
                 "update_conflicts": bool(renewed),
                 "unique_fields": options.get("unique_fields"),
@@ -80,7 +80,7 @@ def whole_table(model: type[Model]) -> list[Any]:
         if field.column != getattr(model._meta.auto_field, "column", None)
     ]
     quote = connection.ops.quote_name
-    key, columns = quote(model._meta.pk.column), ", ".join(quote(name) for name in names)
+    key, columns = quote(str(model._meta.pk.column)), ", ".join(quote(name) for name in names)
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {columns} FROM {quote(model._meta.db_table)} ORDER BY {key}")  # noqa: S608
         return [

@@ -96,7 +96,9 @@ def list_current(*, tenant: str, paths: Collection[str]) -> dict[str, Fact]:
     return {row.path: row for row in Fact.objects.of(tenant).filter(path__in=paths)}
 
 
-def _selected(selectors: tuple[str, ...], *, tenant: str) -> QuerySet[Fact, tuple[str, int, bytes]]:
+def _selected(
+    selectors: tuple[str, ...], *, tenant: str
+) -> QuerySet[Fact, tuple[str, int, bytes | memoryview]]:
     wanted = Q()
     for selector in selectors:
         wanted |= Q(path__startswith=selector) if selector.endswith(".") else Q(path=selector)
@@ -105,7 +107,7 @@ def _selected(selectors: tuple[str, ...], *, tenant: str) -> QuerySet[Fact, tupl
 
 def _values(
     namespaces: tuple[str, ...], *, tenant: str, paths: list[str]
-) -> QuerySet[Fact, tuple[str, bytes]]:
+) -> QuerySet[Fact, tuple[str, bytes | memoryview]]:
     wanted = Q(path__in=paths)
     for namespace in namespaces:
         wanted |= Q(path__startswith=namespace)

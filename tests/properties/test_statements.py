@@ -75,7 +75,7 @@ def described(row: Any) -> Any:
 def whole_table(model: type[Model]) -> list[Any]:
     """Every row as the database holds it, in the order of keys; a key that the database gives is left out."""
     names = [
-        field.column
+        str(field.column)
         for field in model._meta.concrete_fields
         if field.column != getattr(model._meta.auto_field, "column", None)
     ]

@@ -43,7 +43,7 @@ ROADS: Final[dict[str, Road]] = {"three calls": three_calls, "one call": one_cal
 
 def run(stand: Stand, actions: int, rounds: int) -> None:
     """Measure on one database, and print CPU milliseconds for each action by road."""
-    _load(stand)
+    load(stand)
     key = environment.manage(stand, "issue_key", AGENT)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ROADS}
     with environment.serving(stand, "dir_console.asgi:application") as server:
@@ -63,7 +63,7 @@ def run(stand: Stand, actions: int, rounds: int) -> None:
     print(f"{stand.name:<12}{'one call / three calls':<28}{ratio:>12.2f}")
 
 
-def _load(stand: Stand) -> None:
+def load(stand: Stand) -> None:
     """The bench's pack, whose kind also claims; nothing that is reserved is released in the bench."""
     pack = yaml.safe_load((environment.ROOT / "bench" / "pack.yaml").read_text())
     pack["resources"] = [{"name": "cash:bench", "capacity": 10**12, "unit": "cents"}]

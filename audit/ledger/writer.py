@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from audit import actors, chain, payload_cipher, payload_keys, row_locks
+from audit import actors, chain, payload_cipher, payload_keys, row_locks, statements
 from audit.events import Event, PayloadErased
 from audit.live import hints, topics
 from audit.models import LedgerEntry, Payload, StreamHead
@@ -83,7 +83,7 @@ def append(
             )
         )
         last_hash = entry_hash
-    LedgerEntry.objects.bulk_create(entries)
+    statements.insert(entries)
     about = topics.of_kinds(event.kind for event in events)
     hints.hint_after_commit(tenant=tenant, streams=(stream, *about), seq=seq)
     return Head(seq=seq, hash=last_hash, at=at)
@@ -143,7 +143,7 @@ def commit_payloads(*, tenant: str, data_class: str, bodies: Sequence[bytes]) ->
                 key.cipher, commitment=row.commitment, body=body
             )
         rows.append(row)
-    Payload.objects.bulk_create(rows)
+    statements.insert(rows)
     return [row.commitment for row in rows]
 
 

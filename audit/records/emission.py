@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from audit import canonical, cells, chain, signing
+from audit import canonical, cells, chain, signing, statements
 from audit.events import Event, Kind, RecordEmitted
 from audit.models import DecisionRecord, LedgerEntry, RecordTerm
 from audit.records import dsse, fold, rules
@@ -28,10 +28,12 @@ class Emission:
 
     def store(self) -> None:
         """Write the rows."""
-        self.row.save(force_insert=True)
-        RecordTerm.objects.bulk_create(
-            RecordTerm(tenant=self.row.tenant, name=name, value=value, record=self.row.pk)
-            for name, value in self.terms
+        statements.insert([self.row])
+        statements.insert(
+            [
+                RecordTerm(tenant=self.row.tenant, name=name, value=value, record=self.row.pk)
+                for name, value in self.terms
+            ]
         )
 
 

@@ -5,9 +5,12 @@ The scope is agent, path and key; what was asked is compared by the digest of th
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
-from audit import canonical
+from django.db.models import QuerySet
+
+from audit import canonical, statements
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core.models import Answer
@@ -32,7 +35,7 @@ def find_response(
     `makes` is what the call makes, for the sentence of the refusal. The caller holds a lock that lets only
     one of several equal calls through at a time: the rest find the answer of the first.
     """
-    stored = Answer.objects.filter(agent_id=agent_pk, path=call.path, key=call.key).first()
+    stored = _BY_KEY.first(agent_pk=agent_pk, path=call.path, key=call.key)
     if stored is None:
         return None
     if not bytes(stored.body):
@@ -52,7 +55,7 @@ def find_response(
 
 def store_response(*, agent_pk: int, call: IdempotentRequest, body: bytes, at: datetime) -> None:
     """Keep a decided answer, in the transaction that decided it."""
-    Answer.objects.create(
+    answer = Answer(
         agent_id=agent_pk,
         path=call.path,
         key=call.key,
@@ -60,3 +63,11 @@ def store_response(*, agent_pk: int, call: IdempotentRequest, body: bytes, at: d
         body=body,
         answered_at=at,
     )
+    statements.insert([answer])
+
+
+def _by_key(*, agent_pk: int, path: str, key: str) -> QuerySet[Answer]:
+    return Answer.objects.filter(agent_id=agent_pk, path=path, key=key)
+
+
+_BY_KEY: Final = statements.Read(_by_key)

@@ -7,8 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models.constants import OnConflict
 
-from audit import actors, canonical, events
+from audit import actors, canonical, events, statements
 from runtime.contexts.models import Snapshot
 from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.context import ContextBudget, SchemaRef
@@ -74,11 +75,11 @@ def freeze(journal: Journal, agent: Agent) -> Frozen:
         created_at=journal.at,
         expires_at=expires_at,
     )
-    Snapshot.objects.bulk_create(
+    statements.insert(
         [snapshot],
-        update_conflicts=True,
-        unique_fields=["flow", "context_ref"],
-        update_fields=["expires_at"],
+        on_conflict=OnConflict.UPDATE,
+        unique_fields=("flow", "context_ref"),
+        update_fields=("expires_at",),
     )
     content = canonical.decode(compiled.body)
     journal.add(

@@ -1,7 +1,10 @@
 """The current epoch of the database, and whether it waits for a person after a restore."""
 
-from django.db.models import Exists
+from typing import Final
 
+from django.db.models import Exists, QuerySet
+
+from audit import statements
 from runtime.epochs.models import Epoch
 
 RECOVERY = "RECOVERY"
@@ -14,9 +17,16 @@ def in_force() -> Epoch:
 
 def recovering() -> Exists:
     """For a query: whether the database was restored and no admin has started a new epoch."""
-    return Exists(Epoch.objects.filter(ended_at__isnull=True, restored_at__isnull=False))
+    return Exists(_restored())
 
 
 def is_recovering() -> bool:
     """Whether the database was restored and no admin has started a new epoch."""
-    return Epoch.objects.filter(ended_at__isnull=True, restored_at__isnull=False).exists()
+    return bool(_RESTORED.rows())
+
+
+def _restored() -> QuerySet[Epoch]:
+    return Epoch.objects.filter(ended_at__isnull=True, restored_at__isnull=False)
+
+
+_RESTORED: Final = statements.Read(_restored)

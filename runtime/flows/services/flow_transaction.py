@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from audit import actors, canonical, events, ledger
+from audit import actors, canonical, events, ledger, statements
 from audit.records import emission as emission_of
 from audit.records.fold import Rules
 from runtime.contracts.reasons import Reason
@@ -100,7 +100,7 @@ class Journal:
             # Whatever the way out, a flow that ends no longer holds anything, and stops what works for it.
             self._stop_children(self.flow)
             self.add(*reservations.settle(flow=self.flow, at=self.at))
-        Feedback.objects.bulk_create(self.feedback)
+        statements.insert(self.feedback)
         emission = emission_of.prepare(
             tenant=self.flow.tenant,
             dfid=self.flow.dfid,

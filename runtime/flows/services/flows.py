@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from audit import actors, canonical, events, ledger
+from audit import actors, canonical, events, ledger, statements
 from audit.payload_keys import PayloadClass
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
@@ -71,7 +71,7 @@ def begin(*, agent: Agent, trigger: Any, traceparent: str, parent: Flow | None) 
     """
     manifest = granted_kinds.manifest_of(agent)
     at = clock.now()
-    flow = Flow.objects.create(
+    flow = Flow(
         tenant=agent.tenant,
         agent=agent,
         parent=parent,
@@ -84,6 +84,7 @@ def begin(*, agent: Agent, trigger: Any, traceparent: str, parent: Flow | None) 
         opened_at=at,
         updated_at=at,
     )
+    statements.insert([flow])
     budgets.open_for(flow=flow, manifest=manifest)
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=flow.opened_at)
     journal.add(

@@ -27,7 +27,7 @@ from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, sources, templates
 from runtime.proposals.queries import required_evidence
 from runtime.registry.models import Agent, PolicyKind
-from runtime.registry.queries import recorded_versions, stored_documents
+from runtime.registry.queries import granted_kinds, recorded_versions, stored_documents
 from runtime.resources.queries import compute_left, resource_facts
 from runtime.state.models import Fact
 from runtime.state.queries import visible_facts
@@ -54,8 +54,9 @@ def compare_rules(*, agent: Agent, kind_name: str) -> tuple[PolicyBundle, tuple[
 
     Such a part is None, as if it were missing: bytes that nobody has activated grant nothing.
     """
-    row = PolicyKind.objects.of(agent.tenant).filter(kind=kind_name, active=True).first()
-    manifest = agent.active_manifest
+    found = granted_kinds.list_active(tenant=agent.tenant, names=frozenset({kind_name}))
+    row = found[0] if found else None
+    manifest = granted_kinds.active_row(agent)
     wrong_kind = None if row is None else recorded_versions.compare_kind(row)
     wrong_manifest = None if manifest is None else recorded_versions.compare_manifest(agent, manifest)
     rules = PolicyBundle(
@@ -230,14 +231,12 @@ def get_world(
     selectors = _read_by(kind).facts
     if conditions:
         selectors |= _named_facts(conditions)
-    rows = Fact.objects.of(tenant)
-    if EVERYTHING not in selectors:
-        namespaces = [item for item in selectors if item.endswith(".")]
-        wanted = Q(path__in=selectors.difference(namespaces).union(evaluate.required_facts(kind, params)))
-        for namespace in namespaces:
-            wanted |= Q(path__startswith=namespace)
-        rows = rows.filter(wanted)
-    return {path: canonical.decode(bytes(value)) for path, value in rows.values_list("path", "value")}
+    if EVERYTHING in selectors:
+        rows = Fact.objects.of(tenant).values_list("path", "value")
+        return {path: canonical.decode(bytes(value)) for path, value in rows}
+    namespaces = frozenset(item for item in selectors if item.endswith("."))
+    paths = selectors.difference(namespaces).union(evaluate.required_facts(kind, params))
+    return visible_facts.list_values(tenant=tenant, paths=paths, namespaces=namespaces)
 
 
 def paths_read(kind: KindDocument, params: dict[str, Any]) -> frozenset[str]:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from audit import actors, canonical, events, ledger
+from audit import actors, canonical, events, ledger, statements
 from runtime.contracts import timestamps
 from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.policy_kind import OnUnknown
@@ -60,7 +60,7 @@ def accept(*, journal: Journal, judged: Judged, delay: timedelta = timedelta()) 
         redact=() if kind is None else tuple(r for r in kind.redact if r.covers(RedactedIn.RECEIPT)),
         salt=salts.derive(judged.document.salt, of="requests"),
     ).to_bytes()
-    intent = Intent.objects.create(
+    intent = Intent(
         intent_id=UUID(judged.document.intent_id),
         tenant=flow.tenant,
         flow=flow,
@@ -72,6 +72,7 @@ def accept(*, journal: Journal, judged: Judged, delay: timedelta = timedelta()) 
         next_at=journal.at + delay,
         created_at=journal.at,
     )
+    statements.insert([intent])
     journal.add(
         events.IntentCreated(
             intent_id=judged.document.intent_id,

@@ -27,7 +27,7 @@ from runtime.flows.services.flow_transaction import Journal
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
 from runtime.registry.models import Agent, Session
-from runtime.registry.services import agents
+from runtime.registry.services import agents, credentials
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,7 @@ def decide(
         ),
         snapshot=case.snapshot,
         # Asked again under the locks: a key may have been revoked since the call was let in.
-        session_valid=Session.objects.filter(
-            pk=session.pk, expires_at__gt=clock.now(), key__revoked_at__isnull=True
-        ).exists(),
+        session_valid=credentials.is_still_valid(session),
         explain=envelope.explain or "",
         compared=case.compared,
         counts_other_flows=case.counts_other_flows,

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from audit import canonical, events, ledger
+from django.db.models.constants import OnConflict
+
+from audit import canonical, events, ledger, statements
 from audit.payload_keys import PayloadClass
 from audit.records.fold import Rules
 from runtime.contracts import timestamps
@@ -204,9 +206,9 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
 def store(judged: Judged, journal: Journal) -> None:
     """Write proposal, bundle and verdict, and add the entries that record them, and the mismatches."""
     proposal, row = judged.proposal, judged.row
-    proposal.save(force_insert=True)
-    Bundle.objects.bulk_create([row.bundle], ignore_conflicts=True)
-    row.save(force_insert=True)
+    statements.insert([proposal])
+    statements.insert([row.bundle], on_conflict=OnConflict.IGNORE)
+    statements.insert([row])
     kept = [judged.document.params, *([proposal.explain] if proposal.explain else [])]
     commitments = ledger.commit_payloads(
         tenant=proposal.flow.tenant,

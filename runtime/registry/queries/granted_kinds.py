@@ -1,17 +1,38 @@
 """Policy kinds as an agent may know them: only those that its active manifest grants (need-to-know)."""
 
+from typing import Final
+
+from django.db.models import QuerySet
+
+from audit import statements
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import KindDocument
-from runtime.registry.models import Agent, PolicyKind
+from runtime.registry.models import Agent, Manifest, PolicyKind
 from runtime.registry.queries import recorded_versions, stored_documents
 
 
 def manifest_of(agent: Agent) -> ManifestDocument | None:
     """The agent's active manifest; None where no person has activated one, or not these bytes."""
-    row = agent.active_manifest
+    row = active_row(agent)
     if row is None or recorded_versions.compare_manifest(agent, row) is not None:
         return None
     return stored_documents.manifest_of(bytes(row.body))
+
+
+def active_row(agent: Agent) -> Manifest | None:
+    """The row of the active manifest, read once for this `agent`."""
+    if agent.active_manifest_id is None:
+        return None
+    if not Agent.active_manifest.is_cached(agent):
+        agent.active_manifest = _MANIFEST.first(pk=agent.active_manifest_id)
+    return agent.active_manifest
+
+
+def _manifest(*, pk: int) -> QuerySet[Manifest]:
+    return Manifest.objects.filter(pk=pk)
+
+
+_MANIFEST: Final = statements.Read(_manifest)
 
 
 def stored_manifest_of(agent: Agent) -> ManifestDocument | None:
@@ -36,7 +57,14 @@ def granted(agent: Agent) -> frozenset[str]:
 
 def list_active(*, tenant: str, names: frozenset[str]) -> list[PolicyKind]:
     """The active version of each named kind, by name."""
-    return list(PolicyKind.objects.of(tenant).filter(active=True, kind__in=names).order_by("kind"))
+    return _ACTIVE.rows(tenant=tenant, names=sorted(names))
+
+
+def _active(*, tenant: str, names: list[str]) -> QuerySet[PolicyKind]:
+    return PolicyKind.objects.of(tenant).filter(active=True, kind__in=names).order_by("kind")
+
+
+_ACTIVE: Final = statements.Read(_active)
 
 
 def get_version(*, tenant: str, kind: str, version: str | None) -> PolicyKind | None:

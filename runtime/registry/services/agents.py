@@ -1,6 +1,10 @@
 """Agents: their status by one table of allowed moves, and their locks."""
 
-from audit import actors, events, ledger
+from typing import Final
+
+from django.db.models import QuerySet
+
+from audit import actors, events, ledger, statements
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.reasons import Reason
@@ -76,4 +80,14 @@ def lock_by_pk(*, pk: int) -> Agent:
     Its manifest is left to a query of its own. PostgreSQL joins with what was there before it waited for the
     lock: an agent whose manifest was replaced since would seem to have none.
     """
-    return Agent.objects.select_for_update().get(pk=pk)
+    agent = _LOCKED.first(pk=pk)
+    if agent is None:
+        raise Agent.DoesNotExist
+    return agent
+
+
+def _locked(*, pk: int) -> QuerySet[Agent]:
+    return Agent.objects.select_for_update().filter(pk=pk)
+
+
+_LOCKED: Final = statements.Read(_locked)

@@ -6,8 +6,11 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
-from audit import canonical, events, ledger
+from django.db.models import QuerySet
+
+from audit import canonical, events, ledger, statements
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -148,8 +151,7 @@ def session(text: str) -> Session | None:
     given = read(text)
     if given is None or given.kind != SESSION:
         return None
-    rows = Session.objects.select_related("key", "agent__active_manifest")
-    found = rows.filter(token_id=given.public_id).first()
+    found = _SESSION.first(token_id=given.public_id)
     if found is None or not _fits(given.secret, found.secret_hash):
         return None
     now = clock.now()
@@ -157,6 +159,11 @@ def session(text: str) -> Session | None:
         return None
     _see(found.agent, now)
     return found
+
+
+def is_still_valid(session: Session) -> bool:
+    """Whether a session that was let in before has not ended since, nor its key been revoked."""
+    return bool(_STILL_VALID.rows(pk=session.pk, now=clock.now()))
 
 
 def new_secret(kind: str) -> tuple[str, str, str]:
@@ -178,6 +185,19 @@ def _key(text: str, kind: str) -> Key | None:
     if key.agent is not None:
         _see(key.agent, now)
     return key
+
+
+def _session(*, token_id: str) -> QuerySet[Session]:
+    return Session.objects.select_related("key", "agent__active_manifest").filter(token_id=token_id)
+
+
+def _still_valid(*, pk: int, now: datetime) -> QuerySet[Session, int]:
+    rows = Session.objects.filter(pk=pk, expires_at__gt=now, key__revoked_at__isnull=True)
+    return rows.values_list("pk", flat=True)
+
+
+_SESSION: Final = statements.Read(_session)
+_STILL_VALID: Final = statements.Read(_still_valid)
 
 
 def _see(agent: Agent, now: datetime) -> None:

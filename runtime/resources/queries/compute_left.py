@@ -1,8 +1,12 @@
 """What is left of a flow's compute budget."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
+from django.db.models import QuerySet
+
+from audit import statements
 from runtime.contracts import timestamps
 from runtime.contracts.facts import ComputeFacts
 from runtime.kernel import budget_rules
@@ -35,8 +39,15 @@ def left_of(compute: ComputeFacts, *, at: datetime) -> dict[str, Any]:
 
 def get_compute(flow: "Flow") -> ComputeFacts | None:
     """The compute budget of a flow; None where its manifest set none and nothing was reported."""
-    row = ComputeBudget.objects.filter(flow=flow).first()
+    row = _BUDGET.first(dfid=flow.pk)
     return None if row is None else compute_of(row)
+
+
+def _budget(*, dfid: UUID) -> QuerySet[ComputeBudget]:
+    return ComputeBudget.objects.filter(flow=dfid)
+
+
+_BUDGET: Final = statements.Read(_budget)
 
 
 def compute_of(row: ComputeBudget) -> ComputeFacts:

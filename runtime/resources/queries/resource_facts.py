@@ -2,11 +2,12 @@
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
+from audit import statements
 from runtime.contracts.facts import ResourceFacts
 from runtime.contracts.states import STANDING, ReservationState
 from runtime.resources.models import ComputeBudget, Reservation, Resource
@@ -17,12 +18,7 @@ if TYPE_CHECKING:
 
 def list_facts(*, flow: "Flow", names: Collection[str]) -> tuple[ResourceFacts, ...]:
     """The named resources of the flow's tenant as the gate sees them, by name."""
-    own: dict[int, int] = dict(
-        Reservation.objects.filter(flow=flow, state__in=STANDING)
-        .order_by()
-        .values_list("resource_id")
-        .annotate(held=Sum("amount"))
-    )
+    own = dict(_HELD.rows(dfid=flow.pk))
     return tuple(
         ResourceFacts(
             name=row.name,
@@ -31,8 +27,36 @@ def list_facts(*, flow: "Flow", names: Collection[str]) -> tuple[ResourceFacts, 
             reserved=row.reserved - own.get(row.pk, 0),
             committed=row.committed,
         )
-        for row in Resource.objects.of(flow.tenant).filter(name__in=names).order_by("name")
+        for row in list_named(tenant=flow.tenant, names=names)
     )
+
+
+def list_named(*, tenant: str, names: Collection[str]) -> list[Resource]:
+    """The named resources of a tenant, by name."""
+    return _NAMED.rows(tenant=tenant, names=sorted(names))
+
+
+def list_standing(*, dfid: UUID) -> list[Reservation]:
+    """What a flow holds, with its resources."""
+    return _STANDING.rows(dfid=dfid)
+
+
+def _held(*, dfid: UUID) -> QuerySet[Reservation, tuple[int, int]]:
+    rows = Reservation.objects.filter(flow=dfid, state__in=STANDING).order_by()
+    return rows.values_list("resource_id").annotate(held=Sum("amount"))
+
+
+def _named(*, tenant: str, names: list[str]) -> QuerySet[Resource]:
+    return Resource.objects.of(tenant).filter(name__in=names).order_by("name")
+
+
+def _standing(*, dfid: UUID) -> QuerySet[Reservation]:
+    return Reservation.objects.filter(flow=dfid, state__in=STANDING).select_related("resource")
+
+
+_HELD: Final = statements.Read(_held)
+_NAMED: Final = statements.Read(_named)
+_STANDING: Final = statements.Read(_standing)
 
 
 def list_lapsed(*, at: datetime, limit: int) -> list[UUID]:

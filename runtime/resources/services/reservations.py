@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.db.models import F, QuerySet
 
-from audit import events
+from audit import events, statements
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import STANDING, FlowState, ReservationState
+from runtime.contracts.states import FlowState, ReservationState
 from runtime.contracts.verdict import ResourceClaim
 from runtime.core import ports, transactions
 from runtime.resources.models import Reservation, Resource
+from runtime.resources.queries import resource_facts
 
 if TYPE_CHECKING:
     from runtime.flows.models import Flow, Intent, Proposal
@@ -36,24 +37,25 @@ def reserve(
     if not claims:
         return []
     added = release(flow=flow, reason=REPLACED, at=at)
-    rows = {
-        row.name: row
-        for row in Resource.objects.of(flow.tenant).filter(name__in=[claim.resource for claim in claims])
-    }
-    lease_until = at + timedelta(seconds=settings.DIR_RESERVATION_S)
+    names = {claim.resource for claim in claims}
+    rows = {row.name: row for row in resource_facts.list_named(tenant=flow.tenant, names=names)}
+    lease_until, held = at + timedelta(seconds=settings.DIR_RESERVATION_S), []
     for claim in sorted(claims, key=lambda one: one.resource):
         row = rows[claim.resource]
         if not _take(row.pk, claim.amount):
             raise transactions.ConcurrentUpdateError
-        Reservation.objects.create(
-            resource=row,
-            flow=flow,
-            proposal=proposal,
-            amount=claim.amount,
-            lease_until=lease_until,
-            reserved_at=at,
+        held.append(
+            Reservation(
+                resource=row,
+                flow=flow,
+                proposal=proposal,
+                amount=claim.amount,
+                lease_until=lease_until,
+                reserved_at=at,
+            )
         )
         added.append(events.ResourceReserved(resource=row.name, amount=claim.amount, lease_until=lease_until))
+    statements.insert(held)
     return added
 
 
@@ -150,12 +152,16 @@ def _release(rows: Iterable[Reservation], *, reason: str, at: datetime) -> list[
 
 
 def _standing(flow: "Flow") -> list[Reservation]:
-    return _rows(Reservation.objects.filter(flow=flow, state__in=STANDING))
+    return _sorted(resource_facts.list_standing(dfid=flow.pk))
 
 
 def _rows(rows: QuerySet[Reservation]) -> list[Reservation]:
+    return _sorted(rows.select_related("resource"))
+
+
+def _sorted(rows: Iterable[Reservation]) -> list[Reservation]:
     # Sorted here: a database's collation may order names otherwise than `reserve` does.
-    return sorted(rows.select_related("resource"), key=lambda row: row.resource.name)
+    return sorted(rows, key=lambda row: row.resource.name)
 
 
 def _take(resource_pk: int, amount: int) -> bool:

@@ -1,10 +1,11 @@
 """The memory and artifact layers, as far as one agent may see them."""
 
 from datetime import datetime
+from typing import Final
 
 from django.db.models import Q, QuerySet
 
-from audit import canonical
+from audit import canonical, statements
 from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.context import ArtifactRef, Remembered
 from runtime.contracts.manifest import MemoryAccess
@@ -98,7 +99,7 @@ def list_quarantined(*, tenant: str) -> list[MemoryItem]:
 
 def list_artifacts(*, agent: Agent, limit: int) -> list[ArtifactRef]:
     """The agent's newest artifacts, oldest first."""
-    rows = Artifact.objects.filter(agent=agent).order_by("-pk")[:limit]
+    rows = _ARTIFACTS.rows(limit, agent_pk=agent.pk)
     return [
         ArtifactRef(
             digest=row.digest,
@@ -109,6 +110,13 @@ def list_artifacts(*, agent: Agent, limit: int) -> list[ArtifactRef]:
         )
         for row in reversed(rows)
     ]
+
+
+def _artifacts(limit: int, *, agent_pk: int) -> QuerySet[Artifact]:
+    return Artifact.objects.filter(agent=agent_pk).order_by("-pk")[:limit]
+
+
+_ARTIFACTS: Final = statements.Read(_artifacts)
 
 
 def _in_force(tenant: str, at: datetime) -> QuerySet[MemoryItem]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from audit import canonical
+from audit import canonical, statements
 from runtime.contracts import timestamps
 from runtime.contracts.context import SeenFact
 from runtime.kernel.rules import evaluate
@@ -31,14 +31,16 @@ def list_facts(*, tenant: str, selected: tuple[str, ...]) -> tuple[SeenFact, ...
     """The current facts under the selectors, by path."""
     if not selected:
         return ()
-    wanted = Q()
-    for selector in selected:
-        wanted |= Q(path__startswith=selector) if selector.endswith(".") else Q(path=selector)
-    rows = Fact.objects.of(tenant).filter(wanted).order_by("path").values_list("path", "version", "value")
     return tuple(
         SeenFact(path=path, version=version, value=canonical.decode(bytes(value)))
-        for path, version, value in rows
+        for path, version, value in _SELECTED.rows(selected, tenant=tenant)
     )
+
+
+def list_values(*, tenant: str, paths: Collection[str], namespaces: Collection[str]) -> dict[str, Any]:
+    """The current values of exact paths and of all in some namespaces (`price.`), by path."""
+    rows = _VALUES.rows(tuple(sorted(namespaces)), tenant=tenant, paths=sorted(paths))
+    return {path: canonical.decode(bytes(value)) for path, value in rows}
 
 
 def get_fact(*, tenant: str, path: str, at_version: int | None) -> Fact | FactVersion | None:
@@ -83,15 +85,47 @@ def list_named(*, tenant: str, versions: Mapping[str, int]) -> dict[str, FactVer
 
 def list_with_next(*, tenant: str, versions: Mapping[str, int]) -> list[FactVersion]:
     """The named version of each fact and the one after it, as far as they are there."""
-    wanted = Q()
-    for path, version in versions.items():
-        wanted |= Q(path=path, version__in=(version, version + 1))
-    return list(FactVersion.objects.of(tenant).filter(wanted)) if versions else []
+    if not versions:
+        return []
+    paths, after = list(versions), [version + 1 for version in versions.values()]
+    return _WITH_NEXT.rows(tenant=tenant, paths=paths, versions=list(versions.values()), after=after)
 
 
 def list_current(*, tenant: str, paths: Collection[str]) -> dict[str, Fact]:
     """The current version of each fact, by path."""
     return {row.path: row for row in Fact.objects.of(tenant).filter(path__in=paths)}
+
+
+def _selected(
+    selectors: tuple[str, ...], *, tenant: str
+) -> QuerySet[Fact, tuple[str, int, bytes | memoryview]]:
+    wanted = Q()
+    for selector in selectors:
+        wanted |= Q(path__startswith=selector) if selector.endswith(".") else Q(path=selector)
+    return Fact.objects.of(tenant).filter(wanted).order_by("path").values_list("path", "version", "value")
+
+
+def _values(
+    namespaces: tuple[str, ...], *, tenant: str, paths: list[str]
+) -> QuerySet[Fact, tuple[str, bytes | memoryview]]:
+    wanted = Q(path__in=paths)
+    for namespace in namespaces:
+        wanted |= Q(path__startswith=namespace)
+    return Fact.objects.of(tenant).filter(wanted).values_list("path", "value")
+
+
+def _with_next(
+    *, tenant: str, paths: list[str], versions: list[int], after: list[int]
+) -> QuerySet[FactVersion]:
+    wanted = Q()
+    for path, *numbers in zip(paths, versions, after, strict=True):
+        wanted |= Q(path=path, version__in=numbers)
+    return FactVersion.objects.of(tenant).filter(wanted)
+
+
+_SELECTED: Final = statements.Read(_selected)
+_VALUES: Final = statements.Read(_values)
+_WITH_NEXT: Final = statements.Read(_with_next)
 
 
 def list_existing(*, tenant: str, selectors: Collection[str]) -> frozenset[str]:

@@ -1,0 +1,266 @@
+"""Statements that are built and compiled once and then run with other values; an insert of many rows at once.
+
+Building a QuerySet and compiling it to SQL costs several times what the database needs to answer. So the hot
+path names its reads once, each by the plain QuerySet that it is (`Read.plain`). That form is the definition:
+the statement is compiled from it, and a property test compares what the two find.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final, Generic, TypeVar
+from uuid import UUID
+
+from django.core.exceptions import EmptyResultSet
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import AutoField, Expression, Field, Model, QuerySet
+from django.db.models.constants import OnConflict
+from django.db.models.expressions import DatabaseDefault
+from django.db.models.query import FlatValuesListIterable, ModelIterable, get_related_populators
+from django.db.models.sql.compiler import SQLCompiler
+
+Row = TypeVar("Row")
+AnyModel = TypeVar("AnyModel", bound=Model)
+# Forms of one read that are kept: a form more makes room for itself.
+_MOST_FORMS: Final = 256
+# Rows of one INSERT: a database bounds the parameters of a statement.
+_MOST_AT_ONCE: Final = 100
+
+
+class Slot(Expression):
+    """Stands in a QuerySet where a value will be: compared as a value is, since both are one placeholder."""
+
+    def __init__(self, name: str, place: int | None = None) -> None:
+        super().__init__()
+        self.name, self.place = name, place
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:
+        """A placeholder whose parameter is this slot, to be filled."""
+        return "%s", [self]
+
+    def fill(self, values: Mapping[str, Any], connection: BaseDatabaseWrapper) -> Any:
+        """The parameter of this slot among `values`, as the database takes it."""
+        value = values[self.name]
+        return _parameter(value if self.place is None else value[self.place], connection)
+
+
+class Read(Generic[Row]):
+    """A read that is compiled once for each database and form.
+
+    `build(*form, **values)` gives its QuerySet. What is in `form` (hashable) is part of the statement, such
+    as which namespaces are read; `values` are filled in: text, integers, times, UUIDs, and lists of these
+    for `__in`, of which each length is a form of its own.
+    """
+
+    def __init__(self, build: Callable[..., QuerySet[Any, Row]]) -> None:
+        self.plain = build
+        self._forms: dict[Hashable, _Compiled | None] = {}
+
+    def rows(self, *form: Hashable, **values: Any) -> list[Row]:
+        """All rows, as `list(self.plain(*form, **values))` gives them.
+
+        Raises TypeError for a value of another type: None is never equal to anything in SQL.
+        """
+        compiled = self._compiled(form, values)
+        return [] if compiled is None else compiled.run(values)
+
+    def first(self, *form: Hashable, **values: Any) -> Row | None:
+        """The first row; None where there is none. `build` bounds the rows and says which is the first."""
+        return next(iter(self.rows(*form, **values)), None)
+
+    def _compiled(self, form: tuple[Hashable, ...], values: Mapping[str, Any]) -> "_Compiled | None":
+        lengths = tuple(len(value) if isinstance(value, list) else None for value in values.values())
+        key = (connection.alias, connection.vendor, form, tuple(values), lengths)
+        try:
+            return self._forms[key]
+        except KeyError:
+            slots = {name: _slots(name, value) for name, value in values.items()}
+            compiled = _compile(self.plain(*form, **slots))
+        while len(self._forms) >= _MOST_FORMS:
+            self._forms.pop(next(iter(self._forms)), None)
+        self._forms[key] = compiled
+        return compiled
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """SQL with its parameters (slots, and values that are always the same), and how its rows are read."""
+
+    sql: str
+    params: Sequence[Any]
+    locks: bool
+    read: Callable[[Sequence[Any]], list[Any]]
+
+    def run(self, values: Mapping[str, Any]) -> list[Any]:
+        if self.locks:
+            _require_transaction()
+        database = connections[DEFAULT_DB_ALIAS]
+        params = [item.fill(values, database) if isinstance(item, Slot) else item for item in self.params]
+        with database.cursor() as cursor:
+            cursor.execute(self.sql, params)
+            return self.read(cursor.fetchall())
+
+
+def _slots(name: str, value: Any) -> Any:
+    return [Slot(name, place) for place in range(len(value))] if isinstance(value, list) else Slot(name)
+
+
+def _parameter(value: Any, connection: BaseDatabaseWrapper) -> Any:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, UUID):
+        return value if connection.features.has_native_uuid_field else value.hex
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
+    if type(value) is int:
+        return value
+    raise TypeError(f"a statement takes no {type(value).__name__}")
+
+
+def _compile(rows: QuerySet[Any, Any]) -> _Compiled | None:
+    """The statement of a QuerySet of whole rows or of `values_list`; None where it can find nothing."""
+    compiler = rows.query.get_compiler(connection=connection)
+    try:
+        sql, params = compiler.as_sql()
+    except EmptyResultSet:
+        return None
+    read = _reader_of_models(compiler) if issubclass(rows._iterable_class, ModelIterable) else None
+    return _Compiled(sql, params, rows.query.select_for_update, read or _reader_of_values(rows, compiler))
+
+
+def _converted(compiler: SQLCompiler) -> Callable[[Sequence[Any]], Iterable[Sequence[Any]]]:
+    converters = compiler.get_converters([column[0] for column in compiler.select])
+    if not converters:
+        return lambda rows: rows
+    return lambda rows: compiler.apply_converters(rows, converters)
+
+
+def _reader_of_models(compiler: SQLCompiler) -> Callable[[Sequence[Any]], list[Any]]:
+    """How Django's `ModelIterable` reads rows, with all that is the same for each worked out before."""
+    told = compiler.klass_info
+    columns = slice(told["select_fields"][0], told["select_fields"][-1] + 1)
+    names = [column[0].target.attname for column in compiler.select[columns]]
+    related = get_related_populators(told, compiler.select, connection.alias)  # type: ignore[call-arg]
+    converted, make, alias = _converted(compiler), told["model"].from_db, connection.alias
+
+    def read(rows: Sequence[Any]) -> list[Any]:
+        found = []
+        for row in converted(rows):
+            made = make(alias, names, row[columns])
+            for populator in related:
+                populator.populate(row, made)
+            found.append(made)
+        return found
+
+    return read
+
+
+def _reader_of_values(
+    rows: QuerySet[Any, Any], compiler: SQLCompiler
+) -> Callable[[Sequence[Any]], list[Any]]:
+    converted = _converted(compiler)
+    if issubclass(rows._iterable_class, FlatValuesListIterable):
+        return lambda found: [row[0] for row in converted(found)]
+    return lambda found: [tuple(row) for row in converted(found)]
+
+
+def insert(
+    rows: Sequence[AnyModel],
+    *,
+    on_conflict: OnConflict | None = None,
+    unique_fields: tuple[str, ...] = (),
+    update_fields: tuple[str, ...] = (),
+) -> None:
+    """Store new rows of one model inside the caller's transaction, as `bulk_create` does.
+
+    Keys that the database gives are set on the rows, unless a conflict is allowed.
+    """
+    _require_transaction()
+    for start in range(0, len(rows), _MOST_AT_ONCE):
+        batch = rows[start : start + _MOST_AT_ONCE]
+        model = type(batch[0])
+        names = tuple(field.attname for field in _given(model, batch[0]))
+        form = (model, len(batch), names, on_conflict, unique_fields, update_fields)
+        _insert_batch(batch, _insertion(connection.vendor, *form))
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """An INSERT of so many rows; its parameters are these fields of each, in order."""
+
+    sql: str
+    fields: "Sequence[Field[Any, Any]]"
+    returns: "Field[Any, Any] | None"
+
+    def params(self, rows: Sequence[Model]) -> list[Any]:
+        """What the database is given."""
+        database = connections[DEFAULT_DB_ALIAS]
+        return [
+            field.get_db_prep_save(field.pre_save(row, add=True), database)
+            for row in rows
+            for field in self.fields
+        ]
+
+
+def _insert_batch(rows: Sequence[Model], insertion: _Insertion) -> None:
+    with transaction.mark_for_rollback_on_error(using=connection.alias), connection.cursor() as cursor:
+        cursor.execute(insertion.sql, insertion.params(rows))
+        keys = cursor.fetchall() if insertion.returns is not None else ()
+    if insertion.returns is not None:
+        for row, (key,) in zip(rows, keys, strict=True):
+            setattr(row, insertion.returns.attname, key)
+    for row in rows:
+        row._state.adding, row._state.db = False, connection.alias
+
+
+def _given(model: type[Model], row: Model) -> "list[Field[Any, Any]]":
+    """The columns that an insert names: all but those that the database fills."""
+    return [
+        field
+        for field in model._meta.concrete_fields
+        if not (field.generated or (isinstance(field, AutoField) and row.pk is None))
+        and not isinstance(getattr(row, field.attname), DatabaseDefault)
+    ]
+
+
+@lru_cache(maxsize=_MOST_FORMS)
+def _insertion(
+    vendor: str,
+    model: type[Model],
+    count: int,
+    names: tuple[str, ...],
+    on_conflict: OnConflict | None,
+    unique_fields: tuple[str, ...],
+    update_fields: tuple[str, ...],
+) -> _Insertion:
+    ops, told = connection.ops, model._meta
+    fields = [field for field in told.concrete_fields if field.attname in names]
+    columns = ", ".join(ops.quote_name(str(field.column)) for field in fields)
+    one = f"({', '.join(['%s'] * len(fields))})"
+    parts = [
+        f"{ops.insert_statement(on_conflict=on_conflict)} {ops.quote_name(told.db_table)} ({columns})",
+        f"VALUES {', '.join([one] * count)}",
+        ops.on_conflict_suffix_sql(
+            fields,
+            on_conflict,
+            [_column(model, name) for name in update_fields],
+            [_column(model, name) for name in unique_fields],
+        ),
+    ]
+    is_given = told.pk.attname in names
+    returns = None if is_given or on_conflict is not None else told.pk
+    if returns is not None:
+        parts.append(f"RETURNING {ops.quote_name(str(returns.column))}")
+    return _Insertion(" ".join(part for part in parts if part), fields, returns)
+
+
+def _column(model: type[Model], name: str) -> str:
+    field: Any = model._meta.get_field(name)
+    return str(field.column)
+
+
+def _require_transaction() -> None:
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError("rows are locked and stored inside a transaction")

@@ -1,0 +1,147 @@
+"""Statements that are compiled once find and store what the plain ORM does, for whatever is proposed."""
+
+import copy
+from collections.abc import Hashable, Sequence
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.db import connection, transaction
+from django.db.models import Model, QuerySet
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from audit import statements
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
+from tests.properties.test_one_call_like_three import CHANGES, one
+from tests.support import factories, gate_cases
+
+SEEN = st.none() | st.dictionaries(
+    st.sampled_from(["price.AAPL", "market.state", "cash.free", "no.such"]), st.integers(1, 3), min_size=1
+)
+READ, INSERT = statements.Read.rows, statements.insert
+
+
+class Compared:
+    """Runs each statement beside its plain form, and keeps which were compared."""
+
+    def __init__(self) -> None:
+        self.reads: set[str] = set()
+        self.stored: set[type[Model]] = set()
+
+    def read(self, statement: statements.Read[Any], *form: Hashable, **values: Any) -> list[Any]:
+        """The rows of a `Read`, which are those of its QuerySet, related rows included."""
+        found, plain = READ(statement, *form, **values), statement.plain(*form, **values)
+        assert [described(row) for row in found] == [described(row) for row in plain]
+        self.reads.add(statement.plain.__name__)
+        return found
+
+    def insert(self, rows: Sequence[Model], **options: Any) -> None:
+        """Store rows, which leaves the table as `bulk_create` leaves it."""
+        if not rows:
+            return
+        model = type(rows[0])
+        with transaction.atomic():
+            renewed = options.get("update_fields")
+            conflict: dict[str, Any] = {
+                "ignore_conflicts": "on_conflict" in options and not renewed,
+                "update_conflicts": bool(renewed),
+                "unique_fields": options.get("unique_fields"),
+                "update_fields": renewed,
+            }
+            model._default_manager.bulk_create([copy.copy(row) for row in rows], **conflict)
+            expected = whole_table(model)
+            transaction.set_rollback(True)
+        INSERT(rows, **options)
+        assert whole_table(model) == expected
+        assert all(not row._state.adding and (row.pk is not None or "on_conflict" in options) for row in rows)
+        self.stored.add(model)
+
+
+def described(row: Any) -> Any:
+    """A row of a read, with all its columns and those of the rows it brought along."""
+    if not isinstance(row, Model):
+        return row
+    columns = {name: value for name, value in vars(row).items() if not name.startswith("_")}
+    brought = {
+        name: described(related)
+        for name, related in row._state.fields_cache.items()
+        if related is None or isinstance(related, Model)
+    }
+    return type(row), row._state.db, row._state.adding, columns, brought
+
+
+def whole_table(model: type[Model]) -> list[Any]:
+    """Every row as the database holds it, in the order of keys; a key that the database gives is left out."""
+    names = [
+        str(field.column)
+        for field in model._meta.concrete_fields
+        if field.column != getattr(model._meta.auto_field, "column", None)
+    ]
+    quote = connection.ops.quote_name
+    key, columns = quote(str(model._meta.pk.column)), ", ".join(quote(name) for name in names)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {columns} FROM {quote(model._meta.db_table)} ORDER BY {key}")  # noqa: S608
+        return [
+            tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+            for row in cursor.fetchall()
+        ]
+
+
+@pytest.mark.django_db
+def test_statements_find_and_store_what_the_plain_form_does() -> None:
+    desk = factories.desk(kind=gate_cases.kind(context_current="allowed"))
+    compared = Compared()
+
+    @settings(
+        max_examples=8,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(changes=CHANGES, seen=SEEN)
+    def compare(changes: dict[str, Any], seen: dict[str, int] | None) -> None:
+        with transaction.atomic():
+            one(desk, changes if seen is None else {**changes, "seen": seen})
+            transaction.set_rollback(True)
+
+    with (
+        mock.patch.object(statements.Read, "rows", lambda *form, **values: compared.read(*form, **values)),
+        mock.patch.object(statements, "insert", compared.insert),
+    ):
+        compare()
+    assert len(compared.reads) >= 10
+    assert len(compared.stored) >= 8
+
+
+@pytest.mark.django_db
+def test_refuses_a_value_that_is_equal_to_nothing() -> None:
+    with pytest.raises(TypeError, match="NoneType"):
+        statements.Read(_by_name).rows(name=None)
+
+
+@pytest.mark.django_db
+def test_many_names_are_one_form_for_each_number_of_them() -> None:
+    desk, statement = factories.desk(), statements.Read(_by_names)
+    assert statement.rows(names=[]) == []
+    assert statement.rows(names=["nobody"]) == []
+    assert statement.rows(names=["nobody", desk.agent.agent_id]) == [desk.agent]
+    assert statement.rows(names=[desk.agent.agent_id]) == [desk.agent]
+
+
+@pytest.mark.once
+def test_locks_and_stores_inside_a_transaction_alone() -> None:
+    with pytest.raises(transaction.TransactionManagementError):
+        agents.lock_by_pk(pk=1)
+    with pytest.raises(transaction.TransactionManagementError):
+        statements.insert([Agent()])
+
+
+def _by_name(*, name: str) -> QuerySet[Agent]:
+    return Agent.objects.filter(agent_id=name)
+
+
+def _by_names(*, names: list[str]) -> QuerySet[Agent]:
+    return Agent.objects.filter(agent_id__in=names)

@@ -41,14 +41,15 @@ def migrated(shared: Path, kept: Path) -> Path:
 
 def fill_new_databases(connection: BaseDatabaseWrapper, made: Path) -> None:
     """Have Django's test database on SQLite begin as a copy, so that migrating it finds nothing to do."""
-    make = connection.creation._create_test_db
+    creation: Any = connection.creation
+    make = creation._create_test_db
 
     def make_and_fill(*given: Any, **named: Any) -> str:
         name = str(make(*given, **named))
         shutil.copyfile(made, name)
         return name
 
-    connection.creation._create_test_db = make_and_fill
+    creation._create_test_db = make_and_fill
 
 
 def _migrate(folder: Path) -> Path:

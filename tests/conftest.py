@@ -116,10 +116,20 @@ def _no_keys_of_gone_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with every migration applied, for servers of the test's own: a copy starts at once."""
+    """A SQLite file with every migration applied: databases and servers of the tests begin with a copy."""
     here = tmp_path_factory.getbasetemp()
     # The workers of a run have folders of their own in one that they share.
-    return databases.migrated(here.parent if "PYTEST_XDIST_WORKER" in os.environ else here)
+    shared = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
+    return databases.migrated(shared, settings.DATA_DIR)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, request: pytest.FixtureRequest
+) -> None:
+    """Called by pytest-django before it makes the test database."""
+    if connection.vendor == "sqlite":
+        databases.fill_new_databases(connection, request.getfixturevalue("migrated_file"))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 Each request has a thread of its own, and Python runs one thread at a time: fifty at work do not end sooner
 than eight, but wait for each other at every shared lock, and `reverse` takes one. Rationale: ADR 0041; who
-waits how long, and who is refused: ADR 0053.
+waits how long, and who is refused: ADR 0051.
 """
 
 import asyncio

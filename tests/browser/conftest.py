@@ -20,7 +20,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page
 
 from demo.client import Client, GivenVerdict
-from tests.support import wait_until
+from tests.support import databases, wait_until
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -172,10 +172,19 @@ def greeting(process: subprocess.Popen[str], lines: list[str]) -> tuple[str, str
     return found
 
 
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Path:
+    """A data folder for a console of this file's own, with a migrated database: to make one takes long."""
+    folder = tmp_path_factory.mktemp("own") / "data"
+    databases.put(migrated_file, folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
-    """The console with its demo, for all browser tests of a run."""
-    folder = tmp_path_factory.mktemp("console")
+def console(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[Console]:
+    """The console with its demo, for all browser tests of a worker."""
+    folder = tmp_path_factory.mktemp("console") / "data"
+    databases.put(migrated_file, folder)
     process, lines = started(folder, "--demo")
     try:
         url, password = greeting(process, lines)

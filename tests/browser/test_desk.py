@@ -1,6 +1,7 @@
 """The operator's desk in small: every class of work by keyboard and on a phone, within its limit of keys."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
@@ -23,10 +24,10 @@ TAPS = {
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def desk(data_folder: Path) -> Iterator[Desk]:
     """A console with one of each class for the keyboard, and four cases for the phone."""
     jobs = [*desk_cases.mix(COUNT), *BY_TOUCH]
-    with desk_cases.opened(tmp_path_factory.mktemp("desk"), jobs=jobs) as made:
+    with desk_cases.opened(data_folder, jobs=jobs) as made:
         yield made
 
 

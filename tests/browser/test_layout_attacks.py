@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, FloatRect, expect
@@ -28,8 +29,8 @@ EFFECT = ".effect, .to-decide .headline, .follows bdi"
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with layout_attacks.opened(tmp_path_factory.mktemp("attacks")) as made:
+def scene(data_folder: Path) -> Iterator[Scene]:
+    with layout_attacks.opened(data_folder) as made:
         yield made
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -11,17 +12,17 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import desk_cases, names
 from tests.browser.desk_cases import Desk
 from tests.browser.names import Stop
-from tests.browser.test_pages_seen import RULES, THEMES
 from tests.browser.test_working_through_the_queue import OLD_PASSWORDS
+from tests.browser.walk import RULES, THEMES
 
 DECISIONS = [f"Decision page, {word}" for word in names.SHOWN.values()]
 LATER = {"": 0, "head": 1, "evidence": 2, "form": 3}
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def desk(data_folder: Path) -> Iterator[Desk]:
     """A console with a LOW, a HIGH, a call in doubt and a silent agent."""
-    with desk_cases.opened(tmp_path_factory.mktemp("names"), jobs=names.NAMED) as made:
+    with desk_cases.opened(data_folder, jobs=names.NAMED) as made:
         yield made
 
 

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -40,10 +41,9 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("outage")
-    process, lines = conftest.started(folder, "--demo")
-    made = Server(Console(url="", user="operator", password="", folder=folder), process)
+def server(data_folder: Path) -> Iterator[Server]:
+    process, lines = conftest.started(data_folder, "--demo")
+    made = Server(Console(url="", user="operator", password="", folder=data_folder), process)
     try:
         url, password = conftest.greeting(process, lines)
         made.console = replace(made.console, url=url, password=password)

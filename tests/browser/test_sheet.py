@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 from demo.client import Client
 from tests.browser import conftest, desk_hands
 from tests.browser.conftest import Console
-from tests.browser.test_pages_seen import RULES, THEMES
 from tests.browser.test_working_through_the_queue import OLD_PASSWORDS
+from tests.browser.walk import RULES, THEMES
 
 pytestmark = pytest.mark.usefixtures("full_bucket")
 

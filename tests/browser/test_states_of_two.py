@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -12,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from demo.client import Client
 from tests.browser import desk_cases
 from tests.browser.conftest import Console
-from tests.browser.test_pages_seen import RULES, THEMES
+from tests.browser.walk import RULES, THEMES
 from tests.support.demo_scenes import PACK
 
 PASSWORD = "a long enough phrase"
@@ -28,15 +29,14 @@ for row in Escalation.objects.filter(state="OPEN", impact="LOW_IMPACT").order_by
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+def desk(data_folder: Path) -> Iterator[Console]:
     """A console of its own with the rules of the demo, and with undo windows; its targets are not there."""
-    folder = tmp_path_factory.mktemp("two")
     pack = PACK.read_text().replace("escalations_per_hour: 30", "escalations_per_hour: 99")
     # A script is faster than any reader.
     pack = pack.replace("    sla_s:", "    reading_s: 0\n    sla_s:")
     with (
         mock.patch.dict(os.environ, {"DIR_UNDO_MAX_S": "120"}),
-        desk_cases.console_with(folder, pack) as (made, _),
+        desk_cases.console_with(data_folder, pack) as (made, _),
     ):
         made.command("add_user", "sam", "--role", "operator", "--password-stdin", given=PASSWORD)
         yield made

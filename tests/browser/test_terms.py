@@ -5,7 +5,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Console
-from tests.browser.test_pages_seen import DESK, PHONE, RULES
+from tests.browser.walk import DESK, PHONE, RULES
 
 # What an open word covers while it is read is not to be touched; test_pages_seen.py measures all targets.
 OPEN = {**RULES, "rules": {"target-size": {"enabled": False}}}

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from demo.client import Client
 from tests.browser import conftest
 from tests.browser.conftest import Console
-from tests.browser.test_pages_seen import RULES
+from tests.browser.walk import RULES
 from tests.support import wait_until
 
 pytestmark = pytest.mark.usefixtures("full_bucket")

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
-from tests.browser import test_pages_seen
+from tests.browser import walk
 from tests.browser.conftest import Console
 
 pytestmark = pytest.mark.usefixtures("full_bucket")
@@ -52,7 +52,7 @@ COVERED = """() => {
   return lines.size / innerHeight;
 }"""
 
-addresses = test_pages_seen.addresses
+addresses = walk.addresses
 
 
 def test_every_page_can_be_read_and_used_at_200_and_400_percent(

@@ -126,8 +126,9 @@ def _compile(rows: QuerySet[Any, Any]) -> _Compiled | None:
         sql, params = compiler.as_sql()
     except EmptyResultSet:
         return None
-    read = _reader_of_models(compiler) if issubclass(rows._iterable_class, ModelIterable) else None
-    return _Compiled(sql, params, rows.query.select_for_update, read or _reader_of_values(rows, compiler))
+    are_models = issubclass(rows._iterable_class, ModelIterable)
+    read = _reader_of_models(compiler) if are_models else _reader_of_values(rows, compiler)
+    return _Compiled(sql, params, rows.query.select_for_update, read)
 
 
 def _converted(compiler: SQLCompiler) -> Callable[[Sequence[Any]], Iterable[Sequence[Any]]]:

@@ -8,14 +8,7 @@ from runtime.contracts import states
 from runtime.contracts.document import Contract, Words, is_empty
 from runtime.contracts.guard import GuardDocument
 from runtime.contracts.manifest import AgentId, ManifestDocument
-from runtime.contracts.policy_kind import (
-    KindDocument,
-    Segment,
-    SemVer,
-    Slug,
-    TargetName,
-    Title,
-)
+from runtime.contracts.policy_kind import KindDocument, Segment, SemVer, Slug, TargetName, Title
 
 # A 2xx or 3xx says that something was done, and nobody refuses by a 1xx.
 RefusingStatus = Annotated[int, Field(ge=400, le=599)]

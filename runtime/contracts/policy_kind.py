@@ -9,13 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    JsonValue,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from runtime.contracts.document import Contract, Id, Words, is_empty, is_false, is_none, is_one
 from runtime.contracts.redaction import MOST_REDACTIONS, Redaction

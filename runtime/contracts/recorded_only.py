@@ -8,11 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from runtime.contracts.document import Contract
 from runtime.contracts.manifest import ManifestDocument
-from runtime.contracts.policy_kind import (
-    ApprovalMode,
-    KindDocument,
-    Rule,
-)
+from runtime.contracts.policy_kind import ApprovalMode, KindDocument, Rule
 
 WORDS = "recorded, not enforced"
 Place = tuple[str | int, ...]

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from runtime.contracts.problem import ProblemError
 from runtime.contracts.redaction import Kept, RedactedIn, Redaction, TextPattern
+from runtime.kernel import ijson
 
 _MARKER = re.compile(r"\[redacted: [A-Za-z][A-Za-z0-9_]{0,63}\]( \S{4})?")
 _ENOUGH_TO_KEEP_4 = 12
@@ -57,13 +59,17 @@ def redact(value: Any, rules: Sequence[Redaction], *, source: RedactedIn) -> Red
 def redact_document(text: str, rules: Sequence[Redaction]) -> Redacted | None:
     """The same for the text of a receipt, such as the body of an answer.
 
-    None where rules name fields and the text is no whole JSON: then it cannot be told what is in them.
+    None where it cannot be told what is in the text: rules name fields, and it has none that can be read; or
+    it is JSON that is cut, or has a name twice, and a number may stand in it behind escapes.
     """
+    if not rules:
+        return Redacted(value=text, times={})
     try:
-        value, is_read = json.loads(text), True
-    except (ValueError, RecursionError):
+        value, is_read = ijson.parse(text.encode()).value, True
+    except ProblemError:
         value, is_read = text, False
-    if not is_read and any(rule.field is not None for rule in rules):
+    has_fields = any(rule.field is not None for rule in rules)
+    if not is_read and (has_fields or text.lstrip().startswith(("{", "["))):
         return None
     taken = redact(value, rules, source=RedactedIn.RECEIPT)
     if not taken.times:
@@ -122,8 +128,7 @@ def _in_text(text: str, rules: Sequence[_LookedFor], times: Counter[str]) -> str
 
 
 def _text(value: object) -> str:
-    is_whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if is_whole and isinstance(value, float) else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _marker(rule: Redaction, original: str) -> str:

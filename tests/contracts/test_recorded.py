@@ -14,10 +14,7 @@ from runtime.contracts import recorded_only
 from runtime.contracts.document import Contract
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackDocument
-from runtime.contracts.policy_kind import (
-    KindDocument,
-    Rule,
-)
+from runtime.contracts.policy_kind import KindDocument, Rule
 from tests.support import gate_cases
 
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,7 @@ from runtime.contracts import timestamps
 from runtime.contracts.document import Contract
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
-from runtime.contracts.policy_kind import (
-    ApprovalMode,
-    KindDocument,
-)
+from runtime.contracts.policy_kind import ApprovalMode, KindDocument
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest

@@ -217,6 +217,7 @@ def _id_problems(kind: KindDocument) -> Iterator[KindProblem]:
         "constraints": [constraint.id for constraint in kind.constraints],
         "red_lines": [line.id for line in kind.forbidden],
         "steps": [step.id for step in kind.steps],
+        "redact": [rule.id for rule in kind.redact],
     }
     for group, ids in groups.items():
         counts = Counter(ids)

@@ -1,6 +1,5 @@
 """Redaction rules of a policy kind that do nothing, or that take away what the kind itself reads."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from runtime.contracts.policy_kind import KindDocument
@@ -11,10 +10,7 @@ from runtime.kernel.rules.cel_tokens import CelToken, TokenKind
 
 def lint(kind: KindDocument) -> Iterator[tuple[sources.Place, str]]:
     """A place in the kind and a sentence for each problem."""
-    counts = Counter(rule.id for rule in kind.redact)
     for at, rule in enumerate(kind.redact):
-        if counts[rule.id] > 1:
-            yield ("redact", at, "id"), f"the id {rule.id} is used twice"
         elsewhere = [source for source in RedactedIn if source is not RedactedIn.RECEIPT]
         if not kind.steps and not any(rule.covers(source) for source in elsewhere):
             yield ("redact", at), "without steps there is no receipt to redact"

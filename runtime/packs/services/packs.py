@@ -15,9 +15,7 @@ from audit import actors, canonical, events, ledger
 from runtime.contracts.document import Contract
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackAgent
-from runtime.contracts.policy_kind import (
-    KindDocument,
-)
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole
 from runtime.core import clock, transactions
 from runtime.guards.services import guard_config

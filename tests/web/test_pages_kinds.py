@@ -231,7 +231,7 @@ def test_what_a_kind_asks_for_stands_on_its_page(desk: factories.Desk, ada: Clie
         "at least 0.75",
         "kept for 400 days after the",
         "replaced before anything is stored",
-        "card_number",
-        "payer.*",
+        "card_number in explanations",
+        "payer.* in receipts",
     ):
         assert words in page, words

@@ -14,6 +14,7 @@ from audit.access.roles import Permission
 from audit.events import Kind
 from runtime.contracts import recorded_only
 from runtime.contracts.policy_kind import ApprovalMode, KindDocument
+from runtime.contracts.redaction import Kept, RedactedIn
 from runtime.contracts.states import KindState
 from runtime.core import mismatches
 from runtime.core.views import labels
@@ -160,6 +161,26 @@ def _scoring(contract: KindDocument) -> list[tuple[str, str]]:
     ]
 
 
+_REDACTED = {
+    RedactedIn.RECEIPT: "receipts",
+    RedactedIn.EXPLANATION: "explanations",
+    RedactedIn.ANSWER: "answers",
+}
+
+
+def _redactions(contract: KindDocument) -> list[tuple[str, str]]:
+    """What is replaced before anything is stored: of each rule the id, and words."""
+    return [
+        (
+            rule.id,
+            f"{rule.field or rule.pattern} in "
+            + ", ".join(words for source, words in _REDACTED.items() if rule.covers(source))
+            + (", but for the last four signs" if rule.keep is Kept.LAST_4 else ""),
+        )
+        for rule in contract.redact
+    ]
+
+
 def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "body": body,
@@ -171,6 +192,7 @@ def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
         "needs": contract.needs,
         "approval_mode": _APPROVALS[contract.least_approval],
         "scoring": _scoring(contract),
+        "redactions": _redactions(contract),
         "depends_on": [
             item if isinstance(item, dict) else {"fact": item, "unless": ""}
             for item in body.get("depends_on") or ()

@@ -146,7 +146,7 @@ _REDACTED_IN = {"receipt": "the receipt", "explain": "the explanation", "answer"
 
 def redacted(payload: Mapping[str, Any]) -> str:
     what = _REDACTED_IN.get(payload["source"], payload["source"])
-    rules = ", ".join(f"{item['rule']} ({item['times']})" for item in payload["rules"])
+    rules = ", ".join(f"{rule} ({times})" for rule, times in payload["rules"].items())
     return f"Replaced in {what} before it was stored: {rules}."
 
 

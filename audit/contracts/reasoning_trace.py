@@ -137,8 +137,8 @@ def _redactions(flow: Flow) -> Iterator[dict[str, str]]:
     for entry in flow.kept.entries:
         if entry.kind == Kind.REDACTION_APPLIED:
             yield from (
-                {"policy": f"redact:{item['rule']}", "field": f"{entry.seq}/{entry.payload['source']}"}
-                for item in entry.payload["rules"]
+                {"policy": f"redact:{rule}", "field": f"{entry.seq}/{entry.payload['source']}"}
+                for rule in entry.payload["rules"]
             )
         for name, value in entry.payload.items():
             held = flow.kept.payloads.get(value) if isinstance(value, str) else None

@@ -81,17 +81,8 @@ class ProposalSubmitted(Event):
     explain_commitment: str | None = None
 
 
-class RuleTimes(BaseModel):
-    """How often a redaction rule of the policy kind was applied."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-    rule: str
-    times: int
-
-
 class RedactionApplied(Event):
-    """Parts of what came in were replaced, and are stored nowhere.
+    """Parts of what came in were replaced, and are stored nowhere: how often by which rule, by its id.
 
     `source` is `receipt`, `explain` or `answer`, and `about` the intent, proposal or escalation that it came
     for; `number` is that of the attempt or question.
@@ -100,7 +91,7 @@ class RedactionApplied(Event):
     kind = Kind.REDACTION_APPLIED
     source: Text
     about: Id
-    rules: Annotated[tuple[RuleTimes, ...], Strict(False)]
+    rules: dict[str, int]
     number: int | None = None
 
 

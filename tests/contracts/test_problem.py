@@ -26,4 +26,5 @@ def test_only_what_passes_by_itself_is_retriable() -> None:
         "RECOVERY",
         "RECOVERY_UNDER_WAY",
         "TEMPORARILY_UNAVAILABLE",
+        "TOO_MANY_WAITING",
     }

@@ -97,7 +97,7 @@ def test_of_a_receipt_only_what_is_left_is_stored_read_and_told(
     written = FactVersion.objects.filter(path="order.note").latest("version")
     assert canonical.decode(bytes(written.value)) == "[redacted: pan]"
     dfid = trading_desk.intent(intent_id).flow_id
-    times = [{"rule": rule, "times": 1} for rule in ("card", "pan", "mail")]
+    times = {"card": 1, "pan": 1, "mail": 1}
     assert applied(dfid) == [{"source": "receipt", "about": str(intent_id), "number": 1, "rules": times}]
     record = canonical.decode(bytes(DecisionRecord.objects.filter(dfid=dfid).latest("seq").body))
     assert record["controls_active"]["redaction_rules_active"] == ["card", "pan", "mail"]
@@ -107,7 +107,7 @@ def test_of_a_receipt_only_what_is_left_is_stored_read_and_told(
     examiner = api_client.Caller(api_client.auditor_key("examiner"))
     proposal = trading_desk.intent(intent_id).proposal_id
     shown = examiner.get(f"/audit/contracts/reasoning_trace/{proposal}").ok()["redaction_info"]
-    assert [item["policy"] for item in shown] == ["redact:card", "redact:pan", "redact:mail"]
+    assert [item["policy"] for item in shown] == ["redact:card", "redact:mail", "redact:pan"]
     assert {item["field"].partition("/")[2] for item in shown} == {"receipt"}
     status, told = exported_packs.verified(exported_packs.make(dfid), tmp_path)
     assert (status, told["findings"]) == (0, [])
@@ -126,7 +126,7 @@ def test_an_answer_to_a_person_does_not_bring_it_in(
         assert canonical.decode(shown["body"].encode()) == STORED
         assert ["location", "/of/[redacted: mail]"] in shown["headers"]
     [note] = applied(call.intent.flow_id)
-    assert {item["rule"]: item["times"] for item in note["rules"]} == {"card": 1, "pan": 1, "mail": 2}
+    assert note["rules"] == {"card": 1, "pan": 1, "mail": 2}
 
 
 def test_a_receipt_that_comes_late_does_not_bring_it_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,5 +161,5 @@ def test_what_an_agent_explains_and_answers_is_redacted_and_its_repeat_is_the_sa
         view = factories.answer(desk, escalation, f"Card {CARD} was used")
         assert isinstance(view, api_schemas.AnswerView), view
     assert Question.objects.get().answer == "Card [redacted: pan] was used"
-    told = [(note["source"], note["rules"][0]["rule"]) for note in applied(escalation.flow_id)]
+    told = [(note["source"], *note["rules"]) for note in applied(escalation.flow_id)]
     assert told == [("explain", "mail"), ("answer", "pan")]

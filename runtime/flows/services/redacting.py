@@ -26,11 +26,4 @@ def note(
 ) -> None:
     """Record how often which rule was applied, where any was; never what it was applied to."""
     if times:
-        journal.add(
-            events.RedactionApplied(
-                source=source,
-                about=about,
-                number=number,
-                rules=tuple(events.RuleTimes(rule=rule, times=count) for rule, count in times.items()),
-            )
-        )
+        journal.add(events.RedactionApplied(source=source, about=about, number=number, rules=dict(times)))

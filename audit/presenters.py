@@ -459,6 +459,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.POST_MORTEM_SIGNED: Presenter(
             "record", Lane.SYSTEM, "Post-mortem signed off", says("The lead signed off version {version}.")
         ),
+        Kind.FACTS_PRUNED: Presenter("cross", Lane.SYSTEM, "Old facts deleted", sentences.facts_pruned),
         Kind.HOLD_PLACED: Presenter("lock", Lane.SYSTEM, "Legal hold placed", sentences.hold_placed),
         Kind.HOLD_RELEASED: Presenter(
             "check", Lane.SYSTEM, "Legal hold released", says("The hold {name} keeps nothing any more.")

@@ -46,6 +46,14 @@ def hold_placed(payload: Mapping[str, Any]) -> str:
     return f"The hold {payload['name']} keeps the words of {kept}."
 
 
+def facts_pruned(payload: Mapping[str, Any]) -> str:
+    versions = sum(fact["through"] - fact["first"] + 1 for fact in payload["pruned"])
+    return (
+        f"{count(versions, 'version')} of {count(len(payload['pruned']), 'fact')} "
+        f"(DIR_FACT_RETENTION: {payload['selector']}={payload['days']})."
+    )
+
+
 def replay_started(payload: Mapping[str, Any]) -> str:
     since, until = payload["since"], payload["until"]
     period = (f" since {since}" if since else "") + (f" until {until}" if until else "")

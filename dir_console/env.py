@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from audit import payload_cipher
+from runtime.contracts.retention import FactClass, read_fact_classes
 
 LEAST_SECRET_CHARS = 32
 LOCK_WAIT_S = 5
@@ -192,6 +193,14 @@ def events_folder() -> str:
             "DIR_EVENTS_FOLDER must be an absolute path, such as /var/log/dir-console."
         )
     return folder
+
+
+def fact_classes() -> tuple[FactClass, ...]:
+    """How long versions of facts are kept, from words such as `price.=30` in DIR_FACT_RETENTION."""
+    try:
+        return read_fact_classes(words("DIR_FACT_RETENTION"))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"DIR_FACT_RETENTION cannot be read: {error}.") from error
 
 
 def witness_secret(places: Sequence[str]) -> str:

@@ -297,6 +297,8 @@ DIR_CONTEXT_HISTORY_S = env.number("DIR_CONTEXT_HISTORY_S", default=86400, least
 DIR_CONTEXT_TOKENS = env.number("DIR_CONTEXT_TOKENS", default=16000, least=100)
 # 0 keeps the words of flows permanently, unless their policy kind says for how long.
 DIR_RETENTION_DAYS = env.number("DIR_RETENTION_DAYS", default=0, least=0)
+# Classes of facts; a fact of no class keeps all of its versions.
+DIR_FACT_RETENTION = env.fact_classes()
 DIR_FLOW_TTL_S = env.number("DIR_FLOW_TTL_S", default=86400, least=10)
 DIR_ESCALATION_SLA_S = env.number("DIR_ESCALATION_SLA_S", default=900, least=5)
 DIR_UNDO_MAX_S = env.number("DIR_UNDO_MAX_S", default=120, least=0)

@@ -17,6 +17,7 @@ from runtime.incidents.models import (
     RuleSighting,
 )
 from runtime.maintenance.models import (
+    FactRound,
     HoldLock,
     LegalHold,
     ReplayFinding,
@@ -57,6 +58,7 @@ __all__ = [
     "ComputeBudget",
     "Epoch",
     "Fact",
+    "FactRound",
     "FactVersion",
     "FailedSignin",
     "Feedback",

@@ -108,6 +108,7 @@ from audit.events.notifications import (
     NotificationRouteTested,
 )
 from audit.events.payload_keys import PayloadKeyDestroyed, PayloadKeyRewrapped, PayloadKeyRotated
+from audit.events.pruning import FactsPruned, PrunedFact
 from audit.events.receivers import (
     ReceiverAdded,
     ReceiverChanged,
@@ -225,6 +226,7 @@ __all__ = [
     "Event",
     "FactNotWritten",
     "FactWritten",
+    "FactsPruned",
     "FlowErased",
     "FlowMoved",
     "FlowOpened",
@@ -292,6 +294,7 @@ __all__ = [
     "PostMortemSaved",
     "PostMortemSigned",
     "ProposalSubmitted",
+    "PrunedFact",
     "ReasonEntry",
     "ReceiverAdded",
     "ReceiverChanged",

@@ -158,6 +158,7 @@ class Kind(StrEnum):
     INCIDENT_RULE_DRAFTED = "incident_rule:drafted"
     INCIDENT_RULE_ACTIVATED = "incident_rule:activated"
     INCIDENT_RULE_ENDED = "incident_rule:ended"
+    FACTS_PRUNED = "facts:pruned"
     HOLD_PLACED = "hold:placed"
     HOLD_RELEASED = "hold:released"
     REPLAY_RUN_STARTED = "replay:run_started"

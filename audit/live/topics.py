@@ -46,6 +46,7 @@ _OF_WORK: Final = frozenset(
         Kind.RESOURCE_RELEASED,
         Kind.FACT_WRITTEN,
         Kind.FACT_NOT_WRITTEN,
+        Kind.FACTS_PRUNED,
         Kind.MEMORY_READ,
         Kind.MEMORY_WRITTEN,
         Kind.MEMORY_RELEASED,

@@ -216,7 +216,9 @@ class ProblemCode(StrEnum):
     MEMORY_FULL = _flow(
         "MEMORY_FULL", 409, "Memory is full", "The scope has no room for another key or quarantined value."
     )
-    FACT_NOT_FOUND = _flow("FACT_NOT_FOUND", 404, "Fact not found", "No fact has this path.")
+    FACT_NOT_FOUND = _flow(
+        "FACT_NOT_FOUND", 404, "Fact not found", "No fact has this path, or not this version."
+    )
     VERSION_MISMATCH = _flow(
         "VERSION_MISMATCH",
         412,

@@ -1,6 +1,8 @@
-"""Why retention keeps the words of a flow whose time is over. Pure."""
+"""How long versions of facts are kept, and why the words of a flow are kept when their time is over. Pure."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -33,3 +35,46 @@ WORDS: Final[Mapping[KeptBecause, str]] = MappingProxyType(
         KeptBecause.UNSETTLED: "A call of it is in doubt, or somebody still has to look at it.",
     }
 )
+
+EVERY_FACT: Final = "*"
+_SELECTOR: Final = re.compile(r"\*|[a-z0-9_]+\.[A-Za-z0-9_:-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class FactClass:
+    """For how many days a version of these facts is kept after the next one was written; 0 is permanently.
+
+    `selector` is a fact (`price.AAPL`), all in a namespace (`price.`), or every fact (`*`).
+    """
+
+    selector: str
+    days: int
+
+    def has(self, path: str) -> bool:
+        """Whether the fact is of this class, where no narrower one has it."""
+        if self.selector == EVERY_FACT:
+            return True
+        return path.startswith(self.selector) if self.selector.endswith(".") else path == self.selector
+
+
+def read_fact_classes(words: Iterable[str]) -> tuple[FactClass, ...]:
+    """The classes that words such as `price.=30` and `*=365` name, the narrowest first.
+
+    Raises ValueError, with what is wrong with which word.
+    """
+    found: dict[str, FactClass] = {}
+    for word in words:
+        selector, _, days = word.partition("=")
+        if _SELECTOR.fullmatch(selector) is None:
+            raise ValueError(f"{word!r} names no facts: begin with price.AAPL=, with price.= or with *=")
+        if not days.isascii() or not days.isdigit() or int(days) > MOST_DAYS:
+            raise ValueError(f"{word!r} has no number of days from 0 to {MOST_DAYS} after its =")
+        if selector in found:
+            raise ValueError(f"{selector} is named twice")
+        found[selector] = FactClass(selector, int(days))
+    return tuple(sorted(found.values(), key=lambda of: (of.selector == EVERY_FACT, -len(of.selector))))
+
+
+def class_of(path: str, classes: Sequence[FactClass]) -> FactClass | None:
+    """The narrowest class of a fact; `classes` are as `read_fact_classes` gives them."""
+    return next((of for of in classes if of.has(path)), None)

@@ -57,6 +57,23 @@ class RetentionRound(models.Model):
         return f"{self.kind} {self.ended_at}"
 
 
+class FactRound(models.Model):
+    """How far the round that deletes old versions of facts has come: it goes through the facts by path.
+
+    Whoever works on it locks the row; a round begins at the first fact again at `next_at`.
+    """
+
+    only = models.PositiveSmallIntegerField(primary_key=True, default=ONLY, editable=False)
+    path = models.CharField(max_length=200, blank=True, default="")
+    next_at = models.DateTimeField()
+
+    class Meta:
+        constraints = (models.CheckConstraint(condition=Q(only=ONLY), name="fact_round_is_one"),)
+
+    def __str__(self) -> str:
+        return f"after {self.path}"
+
+
 class HoldLock(models.Model):
     """The one row that placing a hold and erasing both lock: so neither overlooks the other."""
 

@@ -160,8 +160,11 @@ TABLE: Final = ColumnTable(
             model="runtime.FactVersion",
             columns={
                 "path": "the name of a fact, as entries repeat it",
-                "value": "a fact of the world, of no flow; its history is kept",
+                "value": "a fact of the world, of no flow; kept as long as DIR_FACT_RETENTION says",
             },
+        ),
+        OtherColumns(
+            model="runtime.FactRound", columns={"path": "the name of the fact that a round has come to"}
         ),
         OtherColumns(
             model="runtime.MemoryItem",

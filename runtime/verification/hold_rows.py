@@ -7,7 +7,7 @@ from audit.events import Kind
 from audit.verification.row_checks import Entry, Found, LastingRows, NotProved
 from runtime.maintenance.models import LegalHold
 
-_PLACE = "where the round of retention continues; whoever changes it only makes it begin elsewhere"
+_PLACE = "where a round of retention continues; whoever changes it only makes it begin elsewhere"
 _LOCK = "one row that is only locked: it says nothing"
 
 
@@ -16,6 +16,7 @@ class HoldRowCheck(LastingRows):
 
     kinds = frozenset({Kind.HOLD_PLACED, Kind.HOLD_RELEASED})
     not_proved = (
+        NotProved("runtime_factround", (), _PLACE),
         NotProved("runtime_holdlock", (), _LOCK),
         NotProved("runtime_retentionround", (), _PLACE),
     )

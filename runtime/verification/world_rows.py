@@ -4,14 +4,17 @@ Facts, memory, artifacts and packs are compared by their digests; what may chang
 capacities) with the last entry about it.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
 from django.db.models import Count, Max, Q, Sum
 
 from audit import actors
-from audit.chain import ChainBreak
+from audit.chain import BreakKind, ChainBreak
 from audit.events import Kind
+from audit.models import LedgerEntry
 from audit.verification.row_checks import Entry, Found, NotProved
+from audit.verification.verify import UNREADABLE
 from runtime.contracts.states import STANDING, ReservationState
 from runtime.guards.models import Guard
 from runtime.registry.models import Pack, Stop, Target
@@ -39,7 +42,9 @@ _SUBJECTS: Subjects = {
 class WorldRowCheck(LastEntryRows):
     """Facts, memory, artifacts, packs, resources, targets, guards and stops."""
 
-    kinds = frozenset({*_SUBJECTS, Kind.FACT_WRITTEN, Kind.ARTIFACT_REGISTERED, Kind.MEMORY_READ})
+    kinds = frozenset(
+        {*_SUBJECTS, Kind.FACT_WRITTEN, Kind.FACTS_PRUNED, Kind.ARTIFACT_REGISTERED, Kind.MEMORY_READ}
+    )
     kept_by = _SUBJECTS
     not_proved = (
         NotProved("runtime_memoryitem", ("expires_at", "current"), "which version of an item agents receive"),
@@ -54,6 +59,8 @@ class WorldRowCheck(LastEntryRows):
         super().__init__()
         self._facts: dict[tuple[str, str], Entry] = {}
         self._versions: list[Entry] = []
+        # The last version of each fact that an entry says was deleted: read beforehand, since it comes later.
+        self._pruned: dict[tuple[str, str], int] | None = None
         # One read of each version that was given, and one of each other digest under its name.
         self._reads: dict[tuple[str, tuple[str, ...], str], Entry] = {}
 
@@ -77,6 +84,8 @@ class WorldRowCheck(LastEntryRows):
             key = (entry.tenant, said["path"])
             if key not in self._facts or self._facts[key].payload["version"] <= said["version"]:
                 self._facts[key] = entry
+        elif entry.kind == Kind.FACTS_PRUNED:
+            pass  # what it says is read beforehand
         elif entry.kind == Kind.MEMORY_READ:
             if said["version"] is not None:
                 item = (said["scope"], said["key"], str(said["version"]))
@@ -106,6 +115,11 @@ class WorldRowCheck(LastEntryRows):
         for entry in passed:
             said = entry.payload
             row = stored.get((entry.tenant, said["path"], said["version"]))
+            if said["version"] <= self._pruned_through(entry.tenant, said["path"]):
+                if row is not None:
+                    detail = f"version {said['version']} of {said['path']} is there, but was deleted"
+                    found.breaks.append(entry.wrong(BreakKind.ROW_MISMATCH, detail))
+                continue
             if row is None:
                 found.missing(entry, f"version {said['version']} of {said['path']}")
                 continue
@@ -114,6 +128,15 @@ class WorldRowCheck(LastEntryRows):
             found.same(entry, "factversion.writer", said["writer"], row[2])
             found.by_then(entry, entry, "factversion.written_at", row[3])
         return found.breaks
+
+    def _pruned_through(self, tenant: str, path: str) -> int:
+        if self._pruned is None:
+            self._pruned = {}
+            for entry in LedgerEntry.objects.filter(kind=Kind.FACTS_PRUNED).order_by("id"):
+                with contextlib.suppress(*UNREADABLE):  # a finding of the walk
+                    for fact in entry.payload["pruned"]:
+                        self._pruned[entry.tenant, fact["path"]] = int(fact["through"])
+        return self._pruned.get((tenant, path), 0)
 
     def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
         """What compares each table, or a few of them."""
@@ -170,7 +193,7 @@ class WorldRowCheck(LastEntryRows):
         for tenant, path, newest, count in counted.annotate(newest=Max("version"), count=Count("pk")):
             last = self._facts.get((tenant, path))
             version = last.payload["version"] if last else 0
-            if (newest, count) != (version, version):
+            if (newest, count) != (version, version - self._pruned_through(tenant, path)):
                 found.without_entry(tenant, last.stream if last else actors.SYSTEM, f"all versions of {path}")
 
     def _memory(self, found: Found) -> None:

@@ -23,7 +23,7 @@ from runtime.core import clock, ports, transactions
 from runtime.epochs.services import boots, epochs
 from runtime.execution.services import attempting
 from runtime.flows.queries import due_intents
-from runtime.maintenance.services import replay_runs, retention, scoring, sealing, witnessing
+from runtime.maintenance.services import fact_pruning, replay_runs, retention, scoring, sealing, witnessing
 from runtime.outward.services import sending
 from runtime.workers import guard_threads, sweep_rounds
 
@@ -210,8 +210,11 @@ class Drain:
         self._repeat("the scorer", score, every_s=SCORE_S)
 
     def _erase_due(self) -> None:
-        erase = partial(retention.erase_due, tenant=settings.DIR_TENANT, is_stopping=self._stopping.is_set)
-        self._repeat("the round of retention", erase, every_s=RETENTION_S)
+        def run() -> None:
+            retention.erase_due(tenant=settings.DIR_TENANT, is_stopping=self._stopping.is_set)
+            fact_pruning.prune_due(tenant=settings.DIR_TENANT, is_stopping=self._stopping.is_set)
+
+        self._repeat("the round of retention", run, every_s=RETENTION_S)
 
     def _replay(self) -> None:
         replay = partial(replay_runs.work_due, is_stopping=self._stopping.is_set)

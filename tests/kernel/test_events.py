@@ -39,6 +39,8 @@ def _value(annotation: str) -> Any:
     if "ScoreEntry" in annotation:
         score = {"evaluator": "policy", "version": "1.0.0", "value": "1", "minimum": "0.5", "passed": True}
         return [{**score, "reason": "No limit was crossed."}]
+    if "PrunedFact" in annotation:
+        return [{"path": "price.AAPL", "first": 1, "through": 3}]
     if "NameTried" in annotation:
         return [{"name": "user:1", "failed": 2, "locked": 1}]
     for word, value in (

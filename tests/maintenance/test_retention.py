@@ -160,7 +160,13 @@ def test_what_is_kept_and_why(
     lines = [json.loads(line) for line in run("--json", "--dry-run").splitlines()]
     assert lines[0]["kept"] == why.value
     assert lines[0]["why"] == WORDS[why]
-    assert lines[-1] == {"would_erase": 0, "kept": {why.value: 1}, "without_words": 0, "failed": 0}
+    assert lines[-1] == {
+        "would_erase": 0,
+        "kept": {why.value: 1},
+        "without_words": 0,
+        "failed": 0,
+        "would_delete_versions": 0,
+    }
     assert f"kept: 1. {WORDS[why]}" in run()
     assert Flow.objects.get(pk=dfid).erased_at is None
 

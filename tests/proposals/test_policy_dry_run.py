@@ -17,6 +17,7 @@ from runtime.kernel.gate.pipeline import Judgement
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import Agent
 from runtime.resources.services import resources
+from runtime.state.models import FactVersion
 from tests.support import factories, gate_cases
 
 pytestmark = pytest.mark.django_db
@@ -140,6 +141,15 @@ def test_a_fact_that_did_not_exist_then_is_missing(desk: factories.Desk) -> None
     factories.write("desk.mood", "CALM")
     (change,) = of_kind(ruled("context.facts.desk.mood == 'CALM'")).changes
     assert change.now is Decision.REJECT
+
+
+def test_a_fact_whose_version_of_then_was_deleted_cannot_be_told(desk: factories.Desk) -> None:
+    factories.write("desk.mood", "CALM")
+    desk.propose(desk.open())
+    factories.write("desk.mood", "WILD")
+    FactVersion.objects.filter(path="desk.mood", version=1).delete()
+    report = of_kind(ruled("context.facts.desk.mood == 'CALM'"))
+    assert report.untold == (("the versions of desk.mood of that time are not kept any more", 1),)
 
 
 def test_a_whole_namespace_is_taken_as_it_was(desk: factories.Desk) -> None:

@@ -1,5 +1,6 @@
 """The page of retention and legal holds."""
 
+import re
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -13,13 +14,13 @@ from pytest_django.fixtures import Settings
 from audit.access.roles import Role
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
-from runtime.contracts.retention import WORDS, KeptBecause
+from runtime.contracts.retention import WORDS, KeptBecause, read_fact_classes
 from runtime.core import clock
 from runtime.flows.models import Flow
 from runtime.maintenance.models import LegalHold
-from runtime.maintenance.services import erasure
+from runtime.maintenance.services import erasure, fact_pruning
 from runtime.maintenance.views import retention_page
-from tests.support import erased_story, hold_story
+from tests.support import erased_story, factories, hold_story
 from tests.support.erased_story import SUBJECT, Story
 from tests.web.test_pages import sign_in, text_of
 from tests.web.test_pages_erased import admin
@@ -151,6 +152,26 @@ def test_the_page_says_what_is_kept_for_how_long_and_what_comes_next(
     assert "Erased lately" in page
     assert "over &lt;b&gt;time&lt;/b&gt;" in page
     assert "What the round comes to next" not in page
+
+
+def test_the_page_says_how_long_versions_of_facts_are_kept_and_which_went(
+    story: Story, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    client = admin()
+    assert "All versions are kept permanently" in text_of(client, PAGE)
+    settings.DIR_FACT_RETENTION = read_fact_classes(["price.=1", "market.=0", "*=30"])
+    page = text_of(client, PAGE)
+    assert re.search(r"1 day\s*</td>", page)
+    assert "permanently" in page
+    assert "every other fact" in page
+    later = clock.now() + timedelta(days=2)
+    monkeypatch.setattr(fact_pruning, "clock", SimpleNamespace(now=lambda: later))
+    for cents in (1, 2, 3):
+        factories.write("price.NEW", cents)
+    assert fact_pruning.prune_due(tenant="default")
+    assert "2 versions of 1 fact (DIR_FACT_RETENTION: price.=1)." in text_of(client, PAGE)
+    monkeypatch.setattr(LedgerEntry, "payload", {})
+    assert "It differs from what was recorded." in text_of(client, PAGE)
 
 
 def test_the_page_asks_a_bounded_number_of_questions(story: Story, settings: Settings) -> None:

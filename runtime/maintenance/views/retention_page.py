@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from audit import canonical
+from audit import canonical, sentences
 from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
 from audit.access.roles import Permission
 from audit.models import LedgerEntry
@@ -27,6 +27,7 @@ from runtime.core.views.forms import ActionForm, ReasonField, ReasonForm, Requir
 from runtime.core.views.stream_names import entry_url
 from runtime.maintenance.models import LegalHold
 from runtime.maintenance.queries import holds as held
+from runtime.maintenance.queries import old_facts
 from runtime.maintenance.queries import retention as due
 from runtime.maintenance.services import holds
 from runtime.registry.queries import people
@@ -153,6 +154,8 @@ def _retention(tenant: str) -> dict[str, Any]:
         "has_more": before.looked == due.MOST_PREVIEWED,
         "kept_because": [(WORDS[why], count) for why, count in before.kept.items()],
         "lately": [_erased(entry, names) for entry in lately],
+        "fact_classes": old_facts.list_classes(),
+        "pruned_lately": [_pruned(entry) for entry in old_facts.list_lately(tenant=tenant)],
     }
 
 
@@ -168,6 +171,14 @@ def _erased(entry: LedgerEntry, names: dict[str, str]) -> dict[str, Any]:
         "reason": reason,
         "url": entry_url(entry.stream, entry.seq),
     }
+
+
+def _pruned(entry: LedgerEntry) -> dict[str, Any]:
+    try:
+        said = sentences.facts_pruned(entry.payload)
+    except UNREADABLE:
+        said = _DIFFERENT
+    return {"at": entry.at, "said": said, "url": entry_url(entry.stream, entry.seq)}
 
 
 def _shown(hold: LegalHold, reasons: dict[str, bytes | None], names: dict[str, str]) -> dict[str, Any]:

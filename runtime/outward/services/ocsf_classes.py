@@ -121,6 +121,7 @@ _NAMED: Final[Mapping[Kind, Mapped]] = MappingProxyType(
         Kind.KEY_REVOKED: Mapped(_ENTITY, 9),
         Kind.PAYLOAD_ERASED: Mapped(_API, 4),
         Kind.FLOW_ERASED: Mapped(_API, 4),
+        Kind.FACTS_PRUNED: Mapped(_API, 4),
         Kind.PAYLOAD_KEY_DESTROYED: Mapped(_ENTITY, 4),
         Kind.REQUEST_REFUSED: Mapped(_API, OTHER, Severity.LOW, _FAILED),
         Kind.ESCALATION_REFUSED: Mapped(_API, OTHER, Severity.LOW, _FAILED),

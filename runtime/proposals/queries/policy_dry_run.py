@@ -209,6 +209,12 @@ def _counted(asked: pipeline.Judgement, new: PolicyBundle, at: datetime) -> Fact
     return known.model_copy(update={"history": {"proposals_1m": rows.count()}})
 
 
+def _has_lost_versions(tenant: str, path: str) -> bool:
+    """Whether retention has deleted the first versions of a fact."""
+    first = FactVersion.objects.of(tenant).filter(path=path).order_by("version").first()
+    return first is not None and first.version > 1
+
+
 @dataclass(slots=True)
 class _Past:
     """What new rules read besides what the gate was given, as it was at the time."""
@@ -266,6 +272,8 @@ class _Past:
             value = versions_of.order_by("-version").values_list("value", flat=True).first()
             if value is not None:
                 found[path] = canonical.decode(bytes(value))
+            elif _has_lost_versions(tenant, path):
+                return f"the versions of {path} of that time are not kept any more"
         return found
 
     def _named(self, tenant: str, selector: str) -> list[str]:

@@ -67,7 +67,9 @@ def read_fact(
     key = _guarded(request, path)
     row = visible_facts.get_fact(tenant=key.tenant, path=path, at_version=at_version)
     if row is None:
-        detail = "This version of the fact does not exist. Read it without at_version, or write it first."
+        detail = (
+            "This version of the fact does not exist, or is not kept any more. Read it without at_version."
+        )
         raise ProblemError(Problem(code=ProblemCode.FACT_NOT_FOUND, detail=detail))
     etag = api_schemas.etag_of_version(row.version)
     view = api_schemas.FactView(

@@ -36,7 +36,7 @@ def sweep() -> int:
         except Exception:
             log.exception("escalation %s could not be ended", escalation_id)
     outbox.queue_due()
-    drift_scan.revise_open()
+    drift_scan.revise_open(again_s=drift_scan.LOOK_AGAIN_S)
     return aborted
 
 

@@ -4,7 +4,8 @@ Correctness does not need this (a decision checks for itself); people do, who sh
 """
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from audit import actors
@@ -20,17 +21,29 @@ from runtime.state.models import Fact
 
 log = logging.getLogger(__name__)
 BATCH = 100
+# Prices move every second, mostly within what was shown, and judging all that waits again each time was most
+# of the work of an idle console. People see a drift this much later at most.
+LOOK_AGAIN_S = 3.0
+
+# When this process last found an escalation as it was shown, by its monotonic clock.
+_unmoved: dict[UUID, float] = {}
 
 
-def revise_open() -> int:
-    """Revise what has drifted; returns how many were revised. Reads without locks, writes one by one."""
-    revised = 0
-    for row, shown in _suspects():
+def revise_open(*, again_s: float = 0) -> int:
+    """Revise what has drifted; returns how many were revised. Reads without locks, writes one by one.
+
+    What had not drifted less than `again_s` seconds ago is left for a later time.
+    """
+    revised, since = 0, time.monotonic() - again_s
+    for pk in [pk for pk, looked in list(_unmoved.items()) if looked < since]:
+        _unmoved.pop(pk, None)
+    for row, shown in _suspects(set(_unmoved) if again_s else set()):
         try:
             # Judged in here: one that cannot be judged keeps no other from its revision.
             if not evidence_revision.is_drifted(
                 escalation=row, shown=shown, flow=row.flow, agent=row.flow.agent
             ):
+                _unmoved[row.pk] = time.monotonic()
                 continue
             revised += _revise_one(row.pk, row.tenant)
         except Exception:
@@ -38,7 +51,7 @@ def revise_open() -> int:
     return revised
 
 
-def _suspects() -> Sequence[tuple[Escalation, JudgedEvidence]]:
+def _suspects(unmoved: Collection[UUID]) -> Sequence[tuple[Escalation, JudgedEvidence]]:
     """Open escalations of which the rules, or a fact they depend on, have another digest than the one shown.
 
     A few queries for all of them: most ticks of a feed touch nothing that anybody waits for.
@@ -48,6 +61,7 @@ def _suspects() -> Sequence[tuple[Escalation, JudgedEvidence]]:
         .select_related("proposal", "flow__agent__active_manifest")
         .order_by("deadline_at")[:BATCH]
     )
+    rows = [row for row in rows if row.pk not in unmoved]
     # Left out is what cannot be read, and evidence that is not what the ledger recorded: that is for those
     # who decide, and no row may keep the others from their revisions.
     evidence: dict[UUID, JudgedEvidence] = {}

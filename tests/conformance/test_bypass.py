@@ -134,6 +134,7 @@ SOURCE = [
 ]
 
 
+@pytest.mark.once
 @pytest.mark.django_db
 @pytest.mark.parametrize(("by", "module", "why"), SOURCE)
 def test_another_way_out_is_a_no(monkeypatch: pytest.MonkeyPatch, by: str, module: str, why: str) -> None:

@@ -1,6 +1,7 @@
 """Deadlines: the time port decides; what nobody decided in time is aborted, never approved."""
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -89,6 +90,23 @@ def test_an_escalation_decided_between_choosing_and_locking_is_left_alone(
     set_clock(deadline(escalation) + MS)
     assert deadlines._expire_one(escalation.pk, "default") == 0
     assert deadlines._expire_one(escalation.pk, "other") == 0
+
+
+def test_what_had_not_drifted_is_looked_at_again_after_a_while(
+    desk: factories.Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.escalate()
+    moved: list[float] = [0]
+    monkeypatch.setattr(drift_scan, "time", SimpleNamespace(monotonic=lambda: moved[0]))
+    monkeypatch.setattr(drift_scan, "_unmoved", {})
+    factories.write("price.AAPL", 18_960)
+    assert drift_scan.revise_open(again_s=3) == 0
+    factories.write("price.AAPL", 25_000)
+    moved[0] = 2.9
+    assert drift_scan.revise_open(again_s=3) == 0
+    moved[0] = 3.1
+    assert drift_scan.revise_open(again_s=3) == 1
+    assert drift_scan.revise_open(again_s=3) == 0
 
 
 def test_an_evidence_that_drifted_is_revised_by_the_sweeper_once(desk: factories.Desk) -> None:

@@ -11,6 +11,8 @@ from runtime.contracts.policy_kind import KindDocument
 from runtime.registry.services import document_reading, document_writing
 from tests.support import gate_cases
 
+pytestmark = pytest.mark.once
+
 DEMO = Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml"
 
 

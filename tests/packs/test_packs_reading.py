@@ -5,6 +5,8 @@ import pytest
 from runtime.registry.services import document_checks, document_reading
 from runtime.registry.services.document_reading import Read
 
+pytestmark = pytest.mark.once
+
 SMALL = """\
 pack: demo
 version: 1.0.0

@@ -112,6 +112,7 @@ ROWS = st.dictionaries(
 )
 
 
+@pytest.mark.once  # a form and a document: no row is asked for either
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changed=FIELDS, rows=ROWS)
 def test_a_form_that_is_opened_and_sent_back_is_the_same_document(

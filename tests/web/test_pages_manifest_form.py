@@ -119,6 +119,7 @@ MANIFESTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.once  # a form and a document: no row is asked for either
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(document=MANIFESTS)
 def test_a_form_that_is_opened_and_sent_back_is_the_same_document(

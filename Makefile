@@ -112,7 +112,7 @@ docs: $(STAMP) ## Regenerate the generated pages of docs/
 	$(APART) $(MANAGE) docs_fresh --write
 
 browser: $(STAMP) ## Run the tests that need Chromium
-	$(APART) $(BIN)/python -m pytest -m browser $(PYTEST_ARGS)
+	$(PYTEST) -m browser
 
 bench: $(STAMP) ## Run the benchmarks and print the speed ratios
 	$(BIN)/python -m bench $(ARGS)

@@ -175,15 +175,19 @@ def test_a_version_that_goes_without_an_entry_or_comes_back_is_found(later: Late
 
 
 def test_where_versions_are_missing_none_is_deleted(
-    later: Later, caplog: pytest.LogCaptureFixture, settings: Settings
+    later: Later, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("price.A", 4)
     write("price.B", 2)
     FactVersion.objects.filter(path="price.A", version=2).delete()
     later(31)
-    prune()
+    monkeypatch.setattr(old_facts, "VERSIONS_AT_ONCE", 2)
+    assert prune() == 1
     assert (kept("price.A"), kept("price.B")) == ([1, 3, 4], [2])
     assert "versions of price.A are missing, so none is deleted" in caplog.text
+    # Nor does the command wait for them without an end.
+    assert "versions of facts: 0 deleted" in run()
+    assert FactRound.objects.get().path == ""
 
 
 def test_nothing_is_deleted_without_a_class_or_while_a_restored_backup_waits(

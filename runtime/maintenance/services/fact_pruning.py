@@ -45,11 +45,14 @@ def walk(*, tenant: str, dry_run: bool = False) -> Iterator[OldVersions]:
         found, last = old_facts.list_old(tenant=tenant, at=at, after=after)
         if last is None:
             return
-        while found:
-            yield from found if dry_run else _prune_again(tenant=tenant, at=at, after=after)
-            if dry_run or all(old.count < old_facts.VERSIONS_AT_ONCE for old in found):
-                break
-            found, _ = old_facts.list_old(tenant=tenant, at=at, after=after)
+        if dry_run:
+            yield from found
+        else:
+            gone = _prune_again(tenant=tenant, at=at, after=after)
+            yield from gone
+            while _has_more(gone):
+                gone = _prune_again(tenant=tenant, at=at, after=after)
+                yield from gone
         after = last
 
 
@@ -60,13 +63,13 @@ def _prune_next(*, tenant: str, at: datetime) -> int | None:
     if stored.next_at > at:
         return None
     found, last = old_facts.list_old(tenant=tenant, at=at, after=stored.path)
+    gone = _delete(found, tenant=tenant, at=at)
     if last is None:
         stored.path, stored.next_at = "", at + REST
-    elif all(old.count < old_facts.VERSIONS_AT_ONCE for old in found):
+    elif not _has_more(gone):
         stored.path = last
     stored.save()
-    _delete(found, tenant=tenant, at=at)
-    return None if last is None else sum(old.count for old in found)
+    return None if last is None else sum(old.count for old in gone)
 
 
 @transactions.retried
@@ -74,22 +77,35 @@ def _prune_again(*, tenant: str, at: datetime, after: str) -> list[OldVersions]:
     """Delete what is due of the facts after a path, whatever the round has come to."""
     row_locks.lock_or_create(FactRound.objects.filter(only=ONLY), only=ONLY, next_at=at)
     found, _ = old_facts.list_old(tenant=tenant, at=at, after=after)
-    _delete(found, tenant=tenant, at=at)
-    return found
+    return _delete(found, tenant=tenant, at=at)
 
 
-def _delete(found: Sequence[OldVersions], *, tenant: str, at: datetime) -> None:
-    pruned = list[events.Event]()
-    for of, group in groupby(sorted(found, key=lambda old: old.of.selector), key=lambda old: old.of):
-        gone = []
-        for old in group:
-            rows = FactVersion.objects.filter(tenant=tenant, path=old.path, version__lte=old.through)
-            if rows.count() == old.count:
-                rows.delete()
-                gone.append(events.PrunedFact(path=old.path, first=old.first, through=old.through))
-            else:
-                _log.error("versions of %s are missing, so none is deleted: run verify_ledger", old.path)
-        if gone:
-            pruned.append(events.FactsPruned(selector=of.selector, days=of.days, pruned=tuple(gone)))
+def _has_more(gone: Sequence[OldVersions]) -> bool:
+    """Whether a fact may have more versions that are over their time than go at once."""
+    return any(old.count >= old_facts.VERSIONS_AT_ONCE for old in gone)
+
+
+def _delete(found: Sequence[OldVersions], *, tenant: str, at: datetime) -> list[OldVersions]:
+    """Delete these versions and append what went; a fact of which versions are missing is left as it is."""
+    gone = list[OldVersions]()
+    for old in found:
+        rows = FactVersion.objects.filter(tenant=tenant, path=old.path, version__lte=old.through)
+        if rows.count() == old.count:
+            rows.delete()
+            gone.append(old)
+        else:
+            _log.error("versions of %s are missing, so none is deleted: run verify_ledger", old.path)
+    by_class = groupby(sorted(gone, key=lambda old: old.of.selector), key=lambda old: old.of)
+    pruned = [
+        events.FactsPruned(
+            selector=of.selector,
+            days=of.days,
+            pruned=tuple(
+                events.PrunedFact(path=old.path, first=old.first, through=old.through) for old in group
+            ),
+        )
+        for of, group in by_class
+    ]
     if pruned:
         ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actors.SYSTEM, at=at, events=pruned)
+    return gone

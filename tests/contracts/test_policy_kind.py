@@ -102,3 +102,12 @@ def test_a_context_is_asked_for_in_one_way() -> None:
 def test_each_tier_asks_for_its_confidence() -> None:
     assert [CONFIDENCE_THRESHOLDS[tier] for tier in RiskTier] == [0.6, 0.7, 0.8, 0.9]
     assert read().confidence_threshold == 0.8
+
+
+def test_only_a_kind_that_resends_names_the_targets_it_resends_to() -> None:
+    steps = [
+        {"id": "a", "target": "bank", "request": {"path": "/x"}},
+        {"id": "b", "executor": "simulated"},
+    ]
+    assert read(steps=steps).resends_to == frozenset()
+    assert read(steps=steps, on_unknown="resend").resends_to == {"bank"}

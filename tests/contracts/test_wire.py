@@ -18,3 +18,7 @@ def test_an_id_is_read_in_its_one_usual_form() -> None:
 )
 def test_other_texts_are_no_id(text: str) -> None:
     assert api_schemas.uuid_of(text) is None
+
+
+def test_the_tag_of_a_version_is_a_quoted_number() -> None:
+    assert api_schemas.etag_of_version(12) == '"12"'

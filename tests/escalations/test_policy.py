@@ -86,6 +86,11 @@ def test_nothing_goes_forward_where_a_receipt_contradicts_what_was_stated(action
         assert answer == Allowed()
 
 
+def test_what_a_receipt_shows_is_not_called_again_while_its_receipt_is_asked_about() -> None:
+    answer = may(Action.RESUME, what=situation(family=Family.OPERATIONAL, is_questioned=True))
+    assert denied(answer) == ("RECEIPT_RECORDED", 409)
+
+
 @pytest.mark.parametrize("state", [State.RESOLVED, State.EXPIRED, State.WITHDRAWN])
 @pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY, Action.ABORT])
 def test_what_is_closed_stays_closed(state: State, action: Action) -> None:

@@ -82,9 +82,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _cheap(django_test_environment: None) -> Iterator[None]:
+def _cheap() -> Iterator[None]:
     """What costs time on purpose, or again and again for the same text, costs it once."""
-    with cheap.passwords(), cheap.templates(), cheap.packs():
+    with cheap.passwords(), cheap.packs():
         yield
 
 

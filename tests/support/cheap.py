@@ -1,4 +1,4 @@
-"""What tests need not pay for each time: password hashes, copies of contexts, reading the same pack again.
+"""What tests need not pay for each time: password hashes, and reading the same pack again.
 
 Servers that tests start are processes of their own and pay for all of it.
 """
@@ -9,9 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 import yaml
-from django.template.base import Template
 from django.test import override_settings
-from django.test.utils import _TestState
 
 from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import kind_linter
@@ -21,17 +19,6 @@ from runtime.kernel.rules import kind_linter
 def passwords() -> Iterator[None]:
     """A hash that takes no time; the real one takes a tenth of a second, as it should."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
-        yield
-
-
-@contextmanager
-def templates() -> Iterator[None]:
-    """A template is rendered without a copy of its context for `response.context`, which no test reads.
-
-    Within Django's own test environment, which takes the copy: of each template and each that it includes.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Template, "_render", _TestState.saved_data.template_render)  # type: ignore[attr-defined]
         yield
 
 

@@ -111,8 +111,9 @@ check-docs: $(STAMP)
 docs: $(STAMP) ## Regenerate the generated pages of docs/
 	$(APART) $(MANAGE) docs_fresh --write
 
+# One test at a time: Chromium and the console that it looks at take both cores.
 browser: $(STAMP) ## Run the tests that need Chromium
-	$(PYTEST) -m browser
+	$(APART) $(BIN)/python -m pytest -m browser --durations=10 $(PYTEST_ARGS)
 
 bench: $(STAMP) ## Run the benchmarks and print the speed ratios
 	$(BIN)/python -m bench $(ARGS)

@@ -35,9 +35,9 @@ def revise_open(*, again_s: float = 0) -> int:
     What had not drifted less than `again_s` seconds ago is left for a later time.
     """
     revised, since = 0, time.monotonic() - again_s
-    for pk in [pk for pk, looked in list(_unmoved.items()) if looked < since]:
+    for pk in [pk for pk, looked in list(_unmoved.items()) if looked <= since]:
         _unmoved.pop(pk, None)
-    for row, shown in _suspects(set(_unmoved) if again_s else set()):
+    for row, shown in _suspects(set(_unmoved)):
         try:
             # Judged in here: one that cannot be judged keeps no other from its revision.
             if not evidence_revision.is_drifted(

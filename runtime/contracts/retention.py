@@ -1,7 +1,7 @@
 """How long versions of facts are kept, and why the words of a flow are kept when their time is over. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -50,12 +50,6 @@ class FactClass:
     selector: str
     days: int
 
-    def has(self, path: str) -> bool:
-        """Whether the fact is of this class, where no narrower one has it."""
-        if self.selector == EVERY_FACT:
-            return True
-        return path.startswith(self.selector) if self.selector.endswith(".") else path == self.selector
-
 
 def read_fact_classes(words: Iterable[str]) -> tuple[FactClass, ...]:
     """The classes that words such as `price.=30` and `*=365` name, the narrowest first.
@@ -73,8 +67,3 @@ def read_fact_classes(words: Iterable[str]) -> tuple[FactClass, ...]:
             raise ValueError(f"{selector} is named twice")
         found[selector] = FactClass(selector, int(days))
     return tuple(sorted(found.values(), key=lambda of: (of.selector == EVERY_FACT, -len(of.selector))))
-
-
-def class_of(path: str, classes: Sequence[FactClass]) -> FactClass | None:
-    """The narrowest class of a fact; `classes` are as `read_fact_classes` gives them."""
-    return next((of for of in classes if of.has(path)), None)

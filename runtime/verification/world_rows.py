@@ -59,8 +59,9 @@ class WorldRowCheck(LastEntryRows):
         super().__init__()
         self._facts: dict[tuple[str, str], Entry] = {}
         self._versions: list[Entry] = []
-        # The last version of each fact that an entry says was deleted: read beforehand, since it comes later.
-        self._pruned: dict[tuple[str, str], int] | None = None
+        # By tenant, the last version of each fact that an entry says was deleted: read beforehand, since the
+        # entry comes later.
+        self._pruned: dict[str, dict[str, int]] = {}
         # One read of each version that was given, and one of each other digest under its name.
         self._reads: dict[tuple[str, tuple[str, ...], str], Entry] = {}
 
@@ -130,13 +131,12 @@ class WorldRowCheck(LastEntryRows):
         return found.breaks
 
     def _pruned_through(self, tenant: str, path: str) -> int:
-        if self._pruned is None:
-            self._pruned = {}
-            for entry in LedgerEntry.objects.filter(kind=Kind.FACTS_PRUNED).order_by("id"):
+        if tenant not in self._pruned:
+            through = self._pruned[tenant] = {}
+            for entry in LedgerEntry.objects.filter(tenant=tenant, kind=Kind.FACTS_PRUNED).order_by("id"):
                 with contextlib.suppress(*UNREADABLE):  # a finding of the walk
-                    for fact in entry.payload["pruned"]:
-                        self._pruned[entry.tenant, fact["path"]] = int(fact["through"])
-        return self._pruned.get((tenant, path), 0)
+                    through |= {fact["path"]: int(fact["through"]) for fact in entry.payload["pruned"]}
+        return self._pruned[tenant].get(path, 0)
 
     def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
         """What compares each table, or a few of them."""

@@ -1,8 +1,6 @@
 """Several workers delete old versions of facts beside feeds that write new ones, under real threads."""
 
-from datetime import timedelta
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 from pytest_django.fixtures import Settings
@@ -10,10 +8,9 @@ from pytest_django.fixtures import Settings
 from audit.models import LedgerEntry
 from audit.verification import findings
 from runtime.contracts.retention import read_fact_classes
-from runtime.core import clock
 from runtime.maintenance.services import fact_pruning
 from runtime.state.models import FactVersion
-from tests.support import factories, racing
+from tests.support import factories, racing, retention_story
 
 WORKERS, FACTS, VERSIONS = 4, 3, 5
 
@@ -25,8 +22,7 @@ def test_each_version_is_deleted_once_and_feeds_go_on(
     for number in range(FACTS):
         for version in range(VERSIONS):
             factories.write(f"price.A{number}", version)
-    now = lambda: clock.now() + timedelta(days=31)  # noqa: E731
-    monkeypatch.setattr(fact_pruning, "clock", SimpleNamespace(now=now))
+    retention_story.later(monkeypatch, of=fact_pruning)
 
     def work(number: int) -> int:
         if number < WORKERS:

@@ -4,7 +4,8 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from dir_console import env
-from runtime.contracts.retention import FactClass, class_of, read_fact_classes
+from runtime.contracts.retention import FactClass, read_fact_classes
+from runtime.maintenance.queries.old_facts import class_of
 
 
 def test_the_narrowest_class_of_a_fact_counts() -> None:

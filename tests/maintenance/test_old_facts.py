@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
-from types import SimpleNamespace
 
 import pytest
 from django.core.management import call_command
@@ -23,7 +22,7 @@ from runtime.maintenance.models import FactRound
 from runtime.maintenance.queries import old_facts
 from runtime.maintenance.services import fact_pruning
 from runtime.state.models import Fact, FactVersion
-from tests.support import factories
+from tests.support import factories, retention_story
 
 TENANT = "default"
 Later = Callable[[float], None]
@@ -34,11 +33,7 @@ pytestmark = pytest.mark.django_db
 def later(monkeypatch: pytest.MonkeyPatch) -> Later:
     """For the rounds it is so many days later."""
 
-    def move(days: float) -> None:
-        now = lambda: clock.now() + timedelta(days=days)  # noqa: E731
-        monkeypatch.setattr(fact_pruning, "clock", SimpleNamespace(now=now))
-
-    return move
+    return lambda days: retention_story.later(monkeypatch, days=days, of=fact_pruning)
 
 
 @pytest.fixture(autouse=True)

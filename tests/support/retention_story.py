@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -53,13 +53,13 @@ def cancel(desk: Desk, dfid: UUID) -> UUID:
     return dfid
 
 
-def later(patch: pytest.MonkeyPatch, *, days: float = DAYS + 1) -> None:
-    """For retention it is so many days later; for all else it is not."""
+def later(patch: pytest.MonkeyPatch, *, days: float = DAYS + 1, of: ModuleType = retention) -> None:
+    """For rounds of retention, or of another module, it is so many days later; for all else it is not."""
 
     def now() -> datetime:
         return clock.now() + timedelta(days=days)
 
-    patch.setattr(retention, "clock", SimpleNamespace(now=now))
+    patch.setattr(of, "clock", SimpleNamespace(now=now))
 
 
 def list_erased() -> list[UUID]:

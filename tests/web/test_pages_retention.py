@@ -20,7 +20,7 @@ from runtime.flows.models import Flow
 from runtime.maintenance.models import LegalHold
 from runtime.maintenance.services import erasure, fact_pruning
 from runtime.maintenance.views import retention_page
-from tests.support import erased_story, factories, hold_story
+from tests.support import erased_story, factories, hold_story, retention_story
 from tests.support.erased_story import SUBJECT, Story
 from tests.web.test_pages import sign_in, text_of
 from tests.web.test_pages_erased import admin
@@ -164,8 +164,7 @@ def test_the_page_says_how_long_versions_of_facts_are_kept_and_which_went(
     assert re.search(r"1 day\s*</td>", page)
     assert "permanently" in page
     assert "every other fact" in page
-    later = clock.now() + timedelta(days=2)
-    monkeypatch.setattr(fact_pruning, "clock", SimpleNamespace(now=lambda: later))
+    retention_story.later(monkeypatch, days=2, of=fact_pruning)
     for cents in (1, 2, 3):
         factories.write("price.NEW", cents)
     assert fact_pruning.prune_due(tenant="default")

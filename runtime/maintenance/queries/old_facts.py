@@ -12,18 +12,16 @@ from typing import Final
 from django.conf import settings
 from django.db.models import Max, Min, OuterRef, Subquery
 
-from audit.events import Kind
-from audit.models import LedgerEntry
-from runtime.contracts.retention import FactClass, class_of
+from runtime.contracts.retention import EVERY_FACT, FactClass
 from runtime.contracts.states import ENDED, FlowState
 from runtime.flows.models import Flow
 from runtime.flows.queries import calls_in_doubt
+from runtime.kernel.rules import templates
 from runtime.state.models import Fact, FactVersion
 
 # How many facts one look asks for, and how many versions of one fact go at a time.
 FACTS_AT_ONCE: Final = 200
 VERSIONS_AT_ONCE: Final = 5_000
-MOST_LATELY: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,12 @@ def list_classes() -> Sequence[FactClass]:
     """The classes in force, the narrowest first; none where all versions are kept."""
     classes: Sequence[FactClass] = settings.DIR_FACT_RETENTION
     return classes
+
+
+def class_of(path: str, classes: Sequence[FactClass]) -> FactClass | None:
+    """The narrowest class of a fact; `classes` are as `read_fact_classes` gives them."""
+    of_path = (of for of in classes if of.selector == EVERY_FACT or templates.selects(of.selector, path))
+    return next(of_path, None)
 
 
 def list_old(*, tenant: str, at: datetime, after: str) -> tuple[list[OldVersions], str | None]:
@@ -73,12 +77,6 @@ def list_old(*, tenant: str, at: datetime, after: str) -> tuple[list[OldVersions
             through = _newest_before(before, tenant=tenant, path=path, first=first) - 1
             found.append(OldVersions(path, of, first, through))
     return found, last
-
-
-def list_lately(*, tenant: str) -> Sequence[LedgerEntry]:
-    """The newest entries about versions that were deleted; at most `MOST_LATELY`."""
-    rows = LedgerEntry.objects.filter(tenant=tenant, kind=Kind.FACTS_PRUNED)
-    return list(rows.order_by("-id")[:MOST_LATELY])
 
 
 def _newest_before(before: datetime, *, tenant: str, path: str, first: int) -> int:

@@ -168,9 +168,9 @@ def place_in(stored: RetentionRound | None, of: RetentionClass) -> Place | None:
     return stored.ended_at, stored.dfid
 
 
-def list_lately(*, tenant: str) -> Sequence[LedgerEntry]:
-    """The newest erasures, by whomever; at most `MOST_LATELY`."""
-    rows = LedgerEntry.objects.filter(tenant=tenant, kind=Kind.FLOW_ERASED)
+def list_lately(kind: Kind, *, tenant: str) -> Sequence[LedgerEntry]:
+    """The newest entries of a kind, FLOW_ERASED or FACTS_PRUNED, by whomever; at most `MOST_LATELY`."""
+    rows = LedgerEntry.objects.filter(tenant=tenant, kind=kind)
     return list(rows.order_by("-id")[:MOST_LATELY])
 
 

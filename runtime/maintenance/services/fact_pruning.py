@@ -40,49 +40,51 @@ def prune_due(*, tenant: str, is_stopping: Callable[[], bool] = lambda: False) -
 
 def walk(*, tenant: str, dry_run: bool = False) -> Iterator[OldVersions]:
     """Look at every fact once, and delete what is over its time; with `dry_run` only say what that is."""
-    at, after = clock.now(), ""
-    while old_facts.list_classes():
-        found, last = old_facts.list_old(tenant=tenant, at=at, after=after)
-        if last is None:
-            return
-        if dry_run:
-            yield from found
-        else:
-            gone = _prune_again(tenant=tenant, at=at, after=after)
-            yield from gone
-            while _has_more(gone):
-                gone = _prune_again(tenant=tenant, at=at, after=after)
-                yield from gone
-        after = last
+    if not old_facts.list_classes():
+        return
+    at = clock.now()
+    look = old_facts.list_old if dry_run else _prune_after
+    after: str | None = ""
+    while after is not None:
+        found, after = look(tenant=tenant, at=at, after=after)
+        yield from found
 
 
 @transactions.retried
 def _prune_next(*, tenant: str, at: datetime) -> int | None:
     """Delete what is due of the next facts of the round; None at its end, and while it rests."""
-    stored = row_locks.lock_or_create(FactRound.objects.filter(only=ONLY), only=ONLY, next_at=at)
+    stored = _lock(at)
     if stored.next_at > at:
         return None
-    found, last = old_facts.list_old(tenant=tenant, at=at, after=stored.path)
-    gone = _delete(found, tenant=tenant, at=at)
-    if last is None:
+    gone, after = _prune(tenant=tenant, at=at, after=stored.path)
+    if after is None:
         stored.path, stored.next_at = "", at + REST
-    elif not _has_more(gone):
-        stored.path = last
+    else:
+        stored.path = after
     stored.save()
-    return None if last is None else sum(old.count for old in gone)
+    return None if after is None else sum(old.count for old in gone)
 
 
 @transactions.retried
-def _prune_again(*, tenant: str, at: datetime, after: str) -> list[OldVersions]:
-    """Delete what is due of the facts after a path, whatever the round has come to."""
-    row_locks.lock_or_create(FactRound.objects.filter(only=ONLY), only=ONLY, next_at=at)
-    found, _ = old_facts.list_old(tenant=tenant, at=at, after=after)
-    return _delete(found, tenant=tenant, at=at)
+def _prune_after(*, tenant: str, at: datetime, after: str) -> tuple[list[OldVersions], str | None]:
+    """`_prune`, whatever the round has come to."""
+    _lock(at)
+    return _prune(tenant=tenant, at=at, after=after)
 
 
-def _has_more(gone: Sequence[OldVersions]) -> bool:
-    """Whether a fact may have more versions that are over their time than go at once."""
-    return any(old.count >= old_facts.VERSIONS_AT_ONCE for old in gone)
+def _lock(at: datetime) -> FactRound:
+    return row_locks.lock_or_create(FactRound.objects.filter(only=ONLY), only=ONLY, next_at=at)
+
+
+def _prune(*, tenant: str, at: datetime, after: str) -> tuple[list[OldVersions], str | None]:
+    """Delete what is due of the next facts after a path; what went, and the path after which to go on.
+
+    That is the same path again while a fact has more than goes at once, and None after the last fact.
+    """
+    found, last = old_facts.list_old(tenant=tenant, at=at, after=after)
+    gone = _delete(found, tenant=tenant, at=at)
+    has_more = any(old.count >= old_facts.VERSIONS_AT_ONCE for old in gone)
+    return gone, after if has_more else last
 
 
 def _delete(found: Sequence[OldVersions], *, tenant: str, at: datetime) -> list[OldVersions]:

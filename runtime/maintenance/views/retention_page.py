@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from audit import canonical, sentences
 from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
 from audit.access.roles import Permission
+from audit.events import Kind
 from audit.models import LedgerEntry
 from audit.verification.verify import UNREADABLE
 from runtime.contracts import hold as contract
@@ -144,7 +145,7 @@ def _page(request: HttpRequest, *, given: dict[str, Any], problem: Problem | Non
 def _retention(tenant: str) -> dict[str, Any]:
     """Bounded: each count and list ends somewhere, and is read from an index."""
     at, classes = clock.now(), due.list_classes(tenant=tenant)
-    lately = due.list_lately(tenant=tenant)
+    lately = due.list_lately(Kind.FLOW_ERASED, tenant=tenant)
     names = people.names_of([entry.actor for entry in lately])
     before = due.preview(classes, tenant=tenant, at=at)
     return {
@@ -155,7 +156,7 @@ def _retention(tenant: str) -> dict[str, Any]:
         "kept_because": [(WORDS[why], count) for why, count in before.kept.items()],
         "lately": [_erased(entry, names) for entry in lately],
         "fact_classes": old_facts.list_classes(),
-        "pruned_lately": [_pruned(entry) for entry in old_facts.list_lately(tenant=tenant)],
+        "pruned_lately": [_pruned(entry) for entry in due.list_lately(Kind.FACTS_PRUNED, tenant=tenant)],
     }
 
 

@@ -211,8 +211,9 @@ def _counted(asked: pipeline.Judgement, new: PolicyBundle, at: datetime) -> Fact
 
 def _has_lost_versions(tenant: str, path: str) -> bool:
     """Whether retention has deleted the first versions of a fact."""
-    first = FactVersion.objects.of(tenant).filter(path=path).order_by("version").first()
-    return first is not None and first.version > 1
+    versions = FactVersion.objects.of(tenant).filter(path=path).order_by("version")
+    first = versions.values_list("version", flat=True).first()
+    return first is not None and first > 1
 
 
 @dataclass(slots=True)

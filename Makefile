@@ -113,7 +113,7 @@ docs: $(STAMP) ## Regenerate the generated pages of docs/
 
 # One test at a time: Chromium and the console that it looks at take both cores.
 browser: $(STAMP) ## Run the tests that need Chromium
-	$(APART) $(BIN)/python -m pytest -m browser --durations=10 $(PYTEST_ARGS)
+	$(APART) $(BIN)/python -m pytest tests/browser --durations=10 $(PYTEST_ARGS)
 
 bench: $(STAMP) ## Run the benchmarks and print the speed ratios
 	$(BIN)/python -m bench $(ARGS)

@@ -117,9 +117,10 @@ def test_incidents_are_chosen_apart_and_listed_with_a_link(ada: Client) -> None:
     for shown in (
         "incidents: SEV2 and worse: incident opened, severity raised",
         "22:00 to 07:00 UTC, except incidents of SEV1",
-        "SEV2 &lt;b&gt;Orders&lt;/b&gt; to",
+        "SEV2 <b>Orders</b> to nobody",
     ):
         assert shown in words
+    assert "<b>Orders" not in page
     assert f'href="/incidents/{incident.pk}/"' in page
     assert "escalations: " not in words[words.index("on call") : words.index("Newest notices")]
     edited = text_of(ada, f"{PAGE}{NotificationRoute.objects.get().pk}/")

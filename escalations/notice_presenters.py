@@ -23,7 +23,7 @@ OCCASIONS: Final[Mapping[str, str]] = {
     Occasion.CLOSED: "When it is decided, expires or is withdrawn",
 }
 INCIDENT_OCCASIONS: Final[Mapping[str, str]] = {
-    Occasion.INCIDENT_OPENED: "When one opens",
+    Occasion.INCIDENT_OPENED: "When it opens",
     Occasion.INCIDENT_RAISED: "When its severity is raised",
     Occasion.INCIDENT_CLOSED: "When it is closed",
 }
@@ -62,7 +62,8 @@ _OFF: Final = Badge("idle", "cross", "Off")
 class RouteView:
     """A route, ready to show; `where` is its address without anything that could be a secret.
 
-    `on` and `about` are empty where it is told of no escalation, and `incidents` where of no incident.
+    `on` and `about` are empty where it is told of no escalation, `incidents_on` and `incidents` where of no
+    incident.
     """
 
     pk: str
@@ -72,6 +73,7 @@ class RouteView:
     on: str
     about: str
     incidents: str
+    incidents_on: str
     quiet: str
     enabled: bool
     switch: Badge
@@ -109,6 +111,7 @@ def routes(rows: Sequence[Any]) -> list[RouteView]:
             on=_words_of(row, OF_ESCALATIONS),
             about=_about(row),
             incidents=_incidents(row),
+            incidents_on=_words_of(row, OF_INCIDENTS),
             quiet=_quiet(row),
             enabled=row.enabled,
             switch=_ON if row.enabled else _OFF,
@@ -177,12 +180,10 @@ def _words_of(row: NotificationRoute, some: Collection[Occasion]) -> str:
 
 
 def _incidents(row: NotificationRoute) -> str:
-    """Which incidents it is told of, and when."""
-    words = _words_of(row, OF_INCIDENTS)
-    if not words:
+    """Which incidents it is told of, in a few words; empty for none."""
+    if not _words_of(row, OF_INCIDENTS):
         return ""
-    which = "all" if row.least_severity == Severity.SEV4 else severity_words(row.least_severity)
-    return f"{which}: {words}"
+    return "all" if row.least_severity == Severity.SEV4 else severity_words(row.least_severity)
 
 
 def _about(row: NotificationRoute) -> str:

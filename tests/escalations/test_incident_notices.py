@@ -241,6 +241,22 @@ def test_quiet_hours_hold_back_what_is_not_bad_enough(
 
 
 @pytest.mark.django_db
+def test_an_opening_that_waits_is_sent_when_the_incident_becomes_bad_enough(
+    olivia: User, receiver: Receiver, set_clock: SetClock
+) -> None:
+    """Of a route that asks for no raises."""
+    night = clock.now().replace(hour=5, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    add(receiver.url, occasions=NEWS[:1], quiet=quiet_until(night + timedelta(hours=2), Severity.SEV1))
+    set_clock(night)
+    incident = incident_story.open_by(olivia.pk, severity=Severity.SEV3)
+    edit(incident, Severity.SEV2, olivia.pk)
+    assert sending.send_due() == 0
+    edit(incident, Severity.SEV1, olivia.pk)
+    assert sending.send_due() == 1
+    assert receiver.bodies()[0]["data"]["severity"] == "SEV1"
+
+
+@pytest.mark.django_db
 def test_a_webhook_says_how_bad_it_is_and_who_leads(olivia: User, receiver: Receiver) -> None:
     added = notice_receivers.add(receiver.url, occasions=NEWS)
     incident = incident_story.open_by(olivia.pk)

@@ -115,7 +115,7 @@ def test_incidents_are_chosen_apart_and_listed_with_a_link(ada: Client) -> None:
     page = text_of(ada, PAGE)
     words = markup.words(page)
     for shown in (
-        "incidents: SEV2 and worse: incident opened, severity raised",
+        "incidents: SEV2 and worse incident opened, severity raised",
         "22:00 to 07:00 UTC, except incidents of SEV1",
         "SEV2 <b>Orders</b> to nobody",
     ):

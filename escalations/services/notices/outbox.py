@@ -29,12 +29,20 @@ def queue(row: Escalation, *, occasion: Occasion, at: datetime) -> None:
 
 
 def queue_incident(*, incident: Incident, news: IncidentNews, at: datetime) -> None:
-    """Queue the notices of an incident, in the transaction of its entry; one query where nobody is told."""
+    """Queue the notices of an incident, in the transaction of its entry.
+
+    One query where nobody is told, two for a raise.
+    """
     occasion = Occasion(f"INCIDENT_{news}")
     routes = NotificationRoute.objects.of(incident.tenant).filter(
         enabled=True, **{f"on_{occasion.lower()}": True}
     )
-    _write([_notice(route, incident, occasion, at) for route in routes if concerns(route, incident)])
+    made = [_notice(route, incident, occasion, at) for route in routes if concerns(route, incident)]
+    _write(made)
+    if news == "RAISED":
+        # Quiet hours may no longer hold back its opening, where no notice of the raise takes its place.
+        waiting = Notice.objects.filter(incident=incident, state=NoticeState.PENDING, tries=0)
+        waiting.exclude(route__in=[notice.route_id for notice in made]).update(next_at=at)
 
 
 def withdraw(row: Escalation, *, occasion: Occasion) -> None:

@@ -225,6 +225,7 @@ DIR_PORTS = {
     "find_escalated_flow": "escalations.queries.find_flow",
     "close_escalations": "escalations.services.opening.close_escalations",
     "expire_escalations": "escalations.services.deadlines.sweep",
+    "announce_incident": "escalations.services.notices.outbox.queue_incident",
     "send_notices": "escalations.services.notices.sending.send_due",
     "ring": "runtime.workers.embedded.ring" if EMBEDDED else "runtime.workers.celery_tasks.ring",
     "ring_guards": "runtime.workers.guard_threads.ring"

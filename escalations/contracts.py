@@ -87,13 +87,24 @@ class Closing(Choice):
 
 
 class Occasion(Choice):
-    """When a notice is sent: two that an escalation causes, two that time causes, and a test by an admin."""
+    """When a notice is sent.
+
+    The first four are of an escalation: it causes two, and time causes two. Three are of an incident, and a
+    test is sent by an admin.
+    """
 
     OPENED = "OPENED"
     HALF_TIME = "HALF_TIME"
     HANDED_UP = "HANDED_UP"
     CLOSED = "CLOSED"
+    INCIDENT_OPENED = "INCIDENT_OPENED"
+    INCIDENT_RAISED = "INCIDENT_RAISED"
+    INCIDENT_CLOSED = "INCIDENT_CLOSED"
     TEST = "TEST"
+
+
+OF_ESCALATIONS = (Occasion.OPENED, Occasion.HALF_TIME, Occasion.HANDED_UP, Occasion.CLOSED)
+OF_INCIDENTS = (Occasion.INCIDENT_OPENED, Occasion.INCIDENT_RAISED, Occasion.INCIDENT_CLOSED)
 
 
 class NoticeState(Choice):

@@ -1,7 +1,7 @@
-"""What a notice says: the JSON body of a webhook, and plain text for mail and chat. Makes no queries.
+"""What a notice of an escalation says: the JSON body of a webhook, and plain text for mail and chat.
 
-A notice leads to the page and never decides. Values of agents are shown so that they lead nowhere: neither a
-link nor a mention of theirs works in the text.
+Makes no queries. A notice leads to the page and never decides. Values of agents are shown so that they lead
+nowhere: neither a link nor a mention of theirs works in the text.
 """
 
 import re
@@ -24,6 +24,7 @@ from runtime.core.views import labels
 from runtime.kernel import effects
 
 LONGEST_EFFECT: Final = 1000
+LINK_WORDS: Final = "The link opens the page. It decides nothing."
 _UNTRUSTED: Final = "The stored evidence does not match the ledger. Open the page before you decide."
 _TITLES: Mapping[Occasion, str] = {
     Occasion.OPENED: "Decision needed",
@@ -69,7 +70,7 @@ def of_test(*, at: datetime) -> Message:
     return Message(
         title="DIR Console: test notice",
         text=f"{_TEST_TEXT}\n\n{address}",
-        body=_body("notification.test", at, {**data, "effect": _TEST_TEXT, "url": address}),
+        body=json_body("notification.test", at, {**data, "effect": _TEST_TEXT, "url": address}),
     )
 
 
@@ -100,7 +101,7 @@ def of_escalation(
     return Message(
         title=_title(row, occasion),
         text=_text(row, evidence, effect=effect, url=url, is_closed=is_closed),
-        body=_body(kind, at, data),
+        body=json_body(kind, at, data),
     )
 
 
@@ -142,9 +143,10 @@ def _text(row: Escalation, evidence: AnyEvidence | None, *, effect: str, url: st
         lines.append(f"Deadline: {row.deadline_at:%Y-%m-%d %H:%M:%S} UTC")
     else:
         lines.append("Deadline: none, it waits until somebody decides")
-    lines += ["", url, "The link opens the page. It decides nothing."]
+    lines += ["", url, LINK_WORDS]
     return "\n".join(lines)
 
 
-def _body(kind: str, at: datetime, data: Mapping[str, Any]) -> bytes:
+def json_body(kind: str, at: datetime, data: Mapping[str, Any]) -> bytes:
+    """The body of a webhook."""
     return canonical.encode({"type": kind, "timestamp": timestamps.iso(at), "data": dict(data)})

@@ -1,17 +1,19 @@
 """Build what the pages show of notification routes and notices; makes no queries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from django.urls import reverse
 
-from escalations.contracts import Family, NoticeState, Occasion
-from escalations.models import Notice, NotificationRoute
+from escalations.contracts import OF_ESCALATIONS, OF_INCIDENTS, Family, NoticeState, Occasion
+from escalations.models import Escalation, Notice, NotificationRoute
 from runtime.contracts import states
+from runtime.contracts.incident import Severity
 from runtime.core.views import labels
 from runtime.core.views.labels import Badge
+from runtime.incidents.models import Incident
 from runtime.kernel import effects
 
 OCCASIONS: Final[Mapping[str, str]] = {
@@ -20,11 +22,19 @@ OCCASIONS: Final[Mapping[str, str]] = {
     Occasion.HANDED_UP: "When three quarters of its time have passed: for seniors",
     Occasion.CLOSED: "When it is decided, expires or is withdrawn",
 }
+INCIDENT_OCCASIONS: Final[Mapping[str, str]] = {
+    Occasion.INCIDENT_OPENED: "When it opens",
+    Occasion.INCIDENT_RAISED: "When its severity is raised",
+    Occasion.INCIDENT_CLOSED: "When it is closed",
+}
 OCCASION_WORDS: Final[Mapping[str, str]] = {
     Occasion.OPENED: "opened",
     Occasion.HALF_TIME: "half time",
     Occasion.HANDED_UP: "handed up",
     Occasion.CLOSED: "closed",
+    Occasion.INCIDENT_OPENED: "incident opened",
+    Occasion.INCIDENT_RAISED: "severity raised",
+    Occasion.INCIDENT_CLOSED: "incident closed",
     Occasion.TEST: "test",
 }
 FAMILIES: Final[Mapping[str, str]] = {
@@ -50,7 +60,11 @@ _OFF: Final = Badge("idle", "cross", "Off")
 
 @dataclass(frozen=True, slots=True)
 class RouteView:
-    """A route, ready to show; `where` is its address without anything that could be a secret."""
+    """A route, ready to show; `where` is its address without anything that could be a secret.
+
+    `on` and `about` are empty where it is told of no escalation, `incidents_on` and `incidents` where of no
+    incident.
+    """
 
     pk: str
     name: str
@@ -58,6 +72,8 @@ class RouteView:
     audience: str
     on: str
     about: str
+    incidents: str
+    incidents_on: str
     quiet: str
     enabled: bool
     switch: Badge
@@ -70,7 +86,7 @@ class RouteView:
 
 @dataclass(frozen=True, slots=True)
 class NoticeView:
-    """A notice, ready to show; `url` is the page of its escalation, or empty for a test."""
+    """A notice, ready to show; `url` is the page of what it tells of, or empty for a test."""
 
     route: str
     occasion: str
@@ -92,8 +108,10 @@ def routes(rows: Sequence[Any]) -> list[RouteView]:
             name=row.name,
             where=masked(row),
             audience=row.audience,
-            on=", ".join(OCCASION_WORDS[occasion] for occasion in row.occasions),
+            on=_words_of(row, OF_ESCALATIONS),
             about=_about(row),
+            incidents=_incidents(row),
+            incidents_on=_words_of(row, OF_INCIDENTS),
             quiet=_quiet(row),
             enabled=row.enabled,
             switch=_ON if row.enabled else _OFF,
@@ -113,8 +131,8 @@ def notices(rows: Sequence[Notice]) -> list[NoticeView]:
         NoticeView(
             route=row.route.name,
             occasion=OCCASION_WORDS[row.occasion],
-            url="" if row.escalation_id is None else reverse("escalation", args=[row.escalation_id]),
-            about="" if row.escalation is None else f"{row.escalation.agent_id} {row.escalation.policy_kind}",
+            url=_url(row),
+            about=_told_of(row),
             state=_badge(row.state, tries=row.tries if row.error else 0),
             tries=row.tries,
             error=row.error,
@@ -126,6 +144,11 @@ def notices(rows: Sequence[Notice]) -> list[NoticeView]:
     ]
 
 
+def severity_words(severity: str) -> str:
+    """A least severity, as it is chosen."""
+    return severity if severity == Severity.SEV1 else f"{severity} and worse"
+
+
 def masked(route: NotificationRoute) -> str:
     """The address of a route without user, password, path and query: each may be a secret."""
     return f"{route.scheme}://{effects.visible(route.host)}/…"
@@ -135,8 +158,38 @@ def _badge(state: str, *, tries: int) -> Badge:
     return _RETRYING if state == NoticeState.PENDING and tries else labels.badge(STATES, state)
 
 
+def _url(row: Notice) -> str:
+    if row.incident_id is not None:
+        return reverse("incident", args=[row.incident_id])
+    return "" if row.escalation_id is None else reverse("escalation", args=[row.escalation_id])
+
+
+def _told_of(row: Notice) -> str:
+    """What a notice tells of, in a few words; empty for a test."""
+    match row.about:
+        case None:
+            return ""
+        case Escalation() as escalation:
+            return f"{escalation.agent_id} {escalation.policy_kind}"
+        case Incident() as incident:
+            return f"{row.severity or incident.severity} {labels.visible_lines(incident.title)}"
+
+
+def _words_of(row: NotificationRoute, some: Collection[Occasion]) -> str:
+    return ", ".join(OCCASION_WORDS[occasion] for occasion in row.occasions if occasion in some)
+
+
+def _incidents(row: NotificationRoute) -> str:
+    """Which incidents it is told of, in a few words; empty for none."""
+    if not _words_of(row, OF_INCIDENTS):
+        return ""
+    return "all" if row.least_severity == Severity.SEV4 else severity_words(row.least_severity)
+
+
 def _about(row: NotificationRoute) -> str:
-    """Which escalations it is told of, in a few words."""
+    """Which escalations it is told of, in a few words; empty for none."""
+    if not _words_of(row, OF_ESCALATIONS):
+        return ""
     parts = [", ".join(FAMILY_WORDS[family] for family in row.families)]
     if len(row.families) == len(Family):
         parts = ["all"]
@@ -153,6 +206,9 @@ def _quiet(row: NotificationRoute) -> str:
     if row.quiet_from is None or row.quiet_to is None:
         return ""
     words = f"{row.quiet_from:%H:%M} to {row.quiet_to:%H:%M} {row.quiet_zone}"
-    if not row.quiet_exempt:
-        return words
-    return f"{words}, except from {labels.badge(labels.IMPACTS, row.quiet_exempt).word.lower()}"
+    exempt = []
+    if row.quiet_exempt:
+        exempt.append(f"from {labels.badge(labels.IMPACTS, row.quiet_exempt).word.lower()}")
+    if row.quiet_exempt_severity and _words_of(row, OF_INCIDENTS):
+        exempt.append(f"incidents of {severity_words(row.quiet_exempt_severity)}")
+    return f"{words}, except {' and '.join(exempt)}" if exempt else words

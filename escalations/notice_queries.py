@@ -39,7 +39,7 @@ def get_route(*, tenant: str, route_id: UUID) -> NotificationRoute | None:
 
 
 def list_newest(*, tenant: str, size: int = NEWEST) -> Sequence[Notice]:
-    """The newest notices of all routes, also of deleted ones, with route and escalation."""
+    """The newest notices of all routes, also of deleted ones, with route and what they tell of."""
     return list(_notices().filter(route__tenant=tenant)[:size])
 
 
@@ -60,4 +60,8 @@ def list_kinds(*, tenant: str) -> Sequence[str]:
 
 
 def _notices() -> QuerySet[Notice]:
-    return Notice.objects.select_related("route", "escalation").defer("route__address").order_by("-notice_id")
+    return (
+        Notice.objects.select_related("route", "escalation", "incident")
+        .defer("route__address")
+        .order_by("-notice_id")
+    )

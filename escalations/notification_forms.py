@@ -8,6 +8,7 @@ from django import forms
 from escalations.contracts import Family, Occasion
 from escalations.models import NotificationRoute
 from escalations.services.notices.routes import LONGEST_NAME, QuietChoice, RouteRequest
+from runtime.contracts.incident import Severity
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Impact
 
@@ -38,10 +39,14 @@ class RouteForm(forms.Form):
     least_impact = forms.ChoiceField(required=False, choices=Impact.pairs())
     agent_id = forms.ChoiceField(required=False)
     policy_kind = forms.ChoiceField(required=False)
+    least_severity = forms.ChoiceField(required=False, choices=Severity.pairs(), initial=Severity.SEV4.value)
     quiet_from = forms.TimeField(required=False)
     quiet_to = forms.TimeField(required=False)
     quiet_zone = forms.CharField(required=False, max_length=64, empty_value="UTC", initial="UTC")
     quiet_exempt = forms.ChoiceField(required=False, choices=Impact.pairs(), initial=Impact.HIGH_IMPACT.value)
+    quiet_exempt_severity = forms.ChoiceField(
+        required=False, choices=Severity.pairs(), initial=Severity.SEV2.value
+    )
 
     def __init__(
         self,
@@ -77,6 +82,7 @@ class RouteForm(forms.Form):
                 end=given["quiet_to"],
                 zone=given["quiet_zone"],
                 exempt=Impact(given["quiet_exempt"]) if given["quiet_exempt"] else None,
+                exempt_severity=_severity(given["quiet_exempt_severity"]),
             )
         return RouteRequest(
             name=given["name"],
@@ -87,6 +93,7 @@ class RouteForm(forms.Form):
             least_impact=Impact(given["least_impact"]) if given["least_impact"] else next(iter(Impact)),
             agent_id=given["agent_id"],
             policy_kind=given["policy_kind"],
+            least_severity=_severity(given["least_severity"]) or Severity.SEV4,
             quiet=quiet,
         )
 
@@ -108,8 +115,14 @@ def _chosen(route: NotificationRoute) -> dict[str, Any]:
         "least_impact": route.least_impact,
         "agent_id": route.agent_id,
         "policy_kind": route.policy_kind,
+        "least_severity": route.least_severity,
         "quiet_from": "" if route.quiet_from is None else f"{route.quiet_from:%H:%M}",
         "quiet_to": "" if route.quiet_to is None else f"{route.quiet_to:%H:%M}",
         "quiet_zone": route.quiet_zone or "UTC",
         "quiet_exempt": route.quiet_exempt if route.quiet_from else Impact.HIGH_IMPACT.value,
+        "quiet_exempt_severity": (route.quiet_exempt_severity if route.quiet_from else Severity.SEV2.value),
     }
+
+
+def _severity(given: str) -> Severity | None:
+    return Severity(given) if given else None

@@ -1,11 +1,15 @@
 """Notification routes against their entries, for `verify_ledger`: a redirected notice is noticed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from audit.events import Kind
 from audit.verification.row_checks import Entry, Found, NotProved, RowsWithHistory
 from escalations.models import NotificationRoute
 from escalations.services.notices import sealing
+from runtime.contracts.incident import Severity
+
+# What a route was like that was recorded before there were notices of incidents.
+_BEFORE_INCIDENTS: Mapping[str, str] = {"least_severity": Severity.SEV4, "quiet_exempt_severity": ""}
 
 
 class RouteRowCheck(RowsWithHistory):
@@ -32,7 +36,8 @@ class RouteRowCheck(RowsWithHistory):
         changes = [entry for entry in entries if entry.kind == Kind.NOTIFICATION_ROUTE_CHANGED]
         chosen = changes[-1] if changes else added
         for name, stored in row.recorded().items():
-            found.same(chosen, f"route.{name}", chosen.payload[name], stored)
+            recorded = chosen.payload.get(name, _BEFORE_INCIDENTS.get(name))
+            found.same(chosen, f"route.{name}", recorded, stored)
         found.same(added, "route.tenant", added.tenant, row.tenant)
         found.by_then(added, added, "route.created_at", row.created_at)
         switches = [entry for entry in entries if entry.kind == Kind.NOTIFICATION_ROUTE_SWITCHED]

@@ -1,10 +1,16 @@
-"""Where people are told of escalations. The URL of a route may hold secrets: only its digest is recorded."""
+"""Where people are told of escalations and incidents.
+
+The URL of a route may hold secrets: only its digest is recorded.
+"""
 
 from audit.events.base import Event, Id, Kind, Names, Text
 
 
 class NotificationRouteAdded(Event):
-    """`url_digest` is keyed: nobody without the key of the installation can try guesses against it."""
+    """`url_digest` is keyed: nobody without the key of the installation can try guesses against it.
+
+    Entries from before there were notices of incidents have no severities: such a route is told of none.
+    """
 
     kind = Kind.NOTIFICATION_ROUTE_ADDED
     route_id: Id
@@ -20,6 +26,8 @@ class NotificationRouteAdded(Event):
     policy_kind: Text
     quiet_hours: Text
     quiet_exempt: Text
+    least_severity: Text | None = None
+    quiet_exempt_severity: Text | None = None
 
 
 class NotificationRouteChanged(Event):
@@ -39,6 +47,8 @@ class NotificationRouteChanged(Event):
     policy_kind: Text
     quiet_hours: Text
     quiet_exempt: Text
+    least_severity: Text | None = None
+    quiet_exempt_severity: Text | None = None
 
 
 class NotificationRouteSwitched(Event):

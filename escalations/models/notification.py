@@ -1,4 +1,4 @@
-"""Where people are told of escalations (routes), and what is to be told there (notices: the outbox)."""
+"""Where people are told of escalations and incidents (routes), and what of them (notices: the outbox)."""
 
 from typing import Any
 
@@ -8,14 +8,18 @@ from django.db.models import F, Q
 from escalations import contracts
 from escalations.models.escalation import Escalation
 from runtime.contracts import states
+from runtime.contracts.incident import Severity
 from runtime.core.ids import new_id
 from runtime.core.scoping import TenantManager
+from runtime.incidents.models import Incident
 
 IS_DELETED = Q(deleted_at__isnull=False)
 
 
 class NotificationRoute(models.Model):
-    """One address outside, and which escalations are announced there on which occasions.
+    """One address outside, and which escalations and incidents are announced there on which occasions.
+
+    Family, impact, agent and policy kind narrow the escalations, and the severity narrows the incidents.
 
     `address` holds the URL and the signing secret, encrypted (`services.notices.sealing`); `scheme` and
     `host` are what may be shown of it. A deleted route keeps its row for its notices, without an address.
@@ -34,6 +38,9 @@ class NotificationRoute(models.Model):
     on_half_time = models.BooleanField(default=False)
     on_handed_up = models.BooleanField(default=False)
     on_closed = models.BooleanField(default=False)
+    on_incident_opened = models.BooleanField(default=False)
+    on_incident_raised = models.BooleanField(default=False)
+    on_incident_closed = models.BooleanField(default=False)
     for_decision = models.BooleanField(default=True)
     for_operational = models.BooleanField(default=True)
     for_agent = models.BooleanField(default=True)
@@ -42,11 +49,14 @@ class NotificationRoute(models.Model):
     )
     agent_id = models.CharField(max_length=128, blank=True, default="")
     policy_kind = models.CharField(max_length=128, blank=True, default="")
+    least_severity = models.CharField(max_length=4, choices=Severity.pairs(), default=Severity.SEV4)
     quiet_from = models.TimeField(null=True, blank=True)
     quiet_to = models.TimeField(null=True, blank=True)
     quiet_zone = models.CharField(max_length=64, blank=True, default="")
     # Escalations of this impact and above are announced in quiet hours too; empty: none are.
     quiet_exempt = models.CharField(max_length=16, blank=True, choices=states.Impact.pairs(), default="")
+    # The same for incidents of this severity and worse.
+    quiet_exempt_severity = models.CharField(max_length=4, blank=True, choices=Severity.pairs(), default="")
     enabled = models.BooleanField(default=True)
     # What became due before it is not announced: a route that is switched on does not tell of the past.
     enabled_at = models.DateTimeField()
@@ -62,7 +72,13 @@ class NotificationRoute(models.Model):
                 fields=("tenant", "name"), condition=~IS_DELETED, name="notification_route_name_once"
             ),
             models.CheckConstraint(
-                condition=Q(on_opened=True) | Q(on_half_time=True) | Q(on_handed_up=True) | Q(on_closed=True),
+                condition=Q(on_opened=True)
+                | Q(on_half_time=True)
+                | Q(on_handed_up=True)
+                | Q(on_closed=True)
+                | Q(on_incident_opened=True)
+                | Q(on_incident_raised=True)
+                | Q(on_incident_closed=True),
                 name="notification_route_has_an_occasion",
             ),
             models.CheckConstraint(
@@ -70,13 +86,25 @@ class NotificationRoute(models.Model):
                 name="notification_route_has_a_family",
             ),
             models.CheckConstraint(
-                condition=Q(quiet_from__isnull=True, quiet_to__isnull=True, quiet_zone="", quiet_exempt="")
+                condition=Q(
+                    quiet_from__isnull=True,
+                    quiet_to__isnull=True,
+                    quiet_zone="",
+                    quiet_exempt="",
+                    quiet_exempt_severity="",
+                )
                 | (
                     Q(quiet_from__isnull=False, quiet_to__isnull=False)
                     & ~Q(quiet_zone="")
                     & ~Q(quiet_from=F("quiet_to"))
                 ),
                 name="notification_route_quiet_hours_are_whole",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    least_severity__in=Severity.values(), quiet_exempt_severity__in=["", *Severity.values()]
+                ),
+                name="notification_route_severities_known",
             ),
             models.CheckConstraint(
                 condition=~IS_DELETED | Q(enabled=False, address=b""),
@@ -102,6 +130,8 @@ class NotificationRoute(models.Model):
             "policy_kind": self.policy_kind,
             "quiet_hours": self.quiet_hours,
             "quiet_exempt": self.quiet_exempt,
+            "least_severity": self.least_severity,
+            "quiet_exempt_severity": self.quiet_exempt_severity,
         }
 
     @property
@@ -119,6 +149,9 @@ class NotificationRoute(models.Model):
             contracts.Occasion.HALF_TIME: self.on_half_time,
             contracts.Occasion.HANDED_UP: self.on_handed_up,
             contracts.Occasion.CLOSED: self.on_closed,
+            contracts.Occasion.INCIDENT_OPENED: self.on_incident_opened,
+            contracts.Occasion.INCIDENT_RAISED: self.on_incident_raised,
+            contracts.Occasion.INCIDENT_CLOSED: self.on_incident_closed,
         }
         return tuple(occasion for occasion, is_wanted in wanted.items() if is_wanted)
 
@@ -136,6 +169,7 @@ class NotificationRoute(models.Model):
 class Notice(models.Model):
     """One notice to one route: a row of the outbox, written with what causes it and sent later.
 
+    It is of an escalation, of an incident, or a test. `severity` is the one that an incident was raised to.
     `next_at` is also the lease: who takes a notice moves it past the longest try, so that a notice whose
     sender died becomes due again by itself. Its id is the receiver's sign of a repetition.
     """
@@ -145,7 +179,11 @@ class Notice(models.Model):
     escalation = models.ForeignKey(
         Escalation, null=True, blank=True, on_delete=models.PROTECT, related_name="notices"
     )
-    occasion = models.CharField(max_length=12, choices=contracts.Occasion.pairs())
+    incident = models.ForeignKey(
+        Incident, null=True, blank=True, on_delete=models.PROTECT, related_name="notices"
+    )
+    occasion = models.CharField(max_length=16, choices=contracts.Occasion.pairs())
+    severity = models.CharField(max_length=4, blank=True, choices=Severity.pairs(), default="")
     state = models.CharField(
         max_length=8, choices=contracts.NoticeState.pairs(), default=contracts.NoticeState.PENDING
     )
@@ -161,10 +199,48 @@ class Notice(models.Model):
             models.UniqueConstraint(
                 fields=("route", "escalation", "occasion"), name="notice_once_per_route_and_occasion"
             ),
+            models.UniqueConstraint(
+                fields=("route", "incident", "occasion"),
+                condition=Q(
+                    occasion__in=(contracts.Occasion.INCIDENT_OPENED, contracts.Occasion.INCIDENT_CLOSED)
+                ),
+                name="notice_once_per_incident",
+            ),
+            # It can be raised more than once. A severity that nobody could be told of is announced anew.
+            models.UniqueConstraint(
+                fields=("route", "incident", "severity"),
+                condition=Q(
+                    occasion=contracts.Occasion.INCIDENT_RAISED,
+                    state__in=(contracts.NoticeState.PENDING, contracts.NoticeState.SENT),
+                ),
+                name="notice_once_per_severity",
+            ),
             models.CheckConstraint(
-                condition=Q(occasion=contracts.Occasion.TEST, escalation__isnull=True)
-                | (~Q(occasion=contracts.Occasion.TEST) & Q(escalation__isnull=False)),
-                name="notice_is_of_an_escalation_unless_a_test",
+                condition=Q(
+                    occasion=contracts.Occasion.TEST,
+                    escalation__isnull=True,
+                    incident__isnull=True,
+                    severity="",
+                )
+                | Q(
+                    occasion__in=contracts.OF_ESCALATIONS,
+                    escalation__isnull=False,
+                    incident__isnull=True,
+                    severity="",
+                )
+                | Q(
+                    occasion__in=(contracts.Occasion.INCIDENT_OPENED, contracts.Occasion.INCIDENT_CLOSED),
+                    escalation__isnull=True,
+                    incident__isnull=False,
+                    severity="",
+                )
+                | Q(
+                    occasion=contracts.Occasion.INCIDENT_RAISED,
+                    escalation__isnull=True,
+                    incident__isnull=False,
+                    severity__in=Severity.values(),
+                ),
+                name="notice_is_of_one_thing",
             ),
             models.CheckConstraint(
                 condition=Q(state=contracts.NoticeState.PENDING, ended_at__isnull=True)
@@ -182,3 +258,8 @@ class Notice(models.Model):
 
     def __str__(self) -> str:
         return f"{self.occasion} to {self.route_id}"
+
+    @property
+    def about(self) -> Escalation | Incident | None:
+        """What it tells of; None for a test."""
+        return self.escalation or self.incident

@@ -1,4 +1,4 @@
-"""Notification routes: who is told of escalations outside the console. Admins manage them."""
+"""Notification routes: who is told of escalations and incidents outside the console. Admins manage them."""
 
 from typing import Any
 from uuid import UUID
@@ -16,6 +16,7 @@ from escalations import notice_presenters, notice_queries
 from escalations.models import NotificationRoute
 from escalations.notification_forms import LONGEST_AUDIENCE, RouteForm
 from escalations.services.notices import routes
+from runtime.contracts.incident import Severity
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Impact
 from runtime.core.views import error_page, labels
@@ -145,6 +146,8 @@ def _choices(form: RouteForm) -> dict[str, Any]:
     return {
         "form": form,
         "occasions": notice_presenters.OCCASIONS.items(),
+        "incident_occasions": notice_presenters.INCIDENT_OCCASIONS.items(),
+        "severities": [(value, notice_presenters.severity_words(value)) for value in Severity.values()],
         "families": notice_presenters.FAMILIES.items(),
         "impacts": [(value, labels.badge(labels.IMPACTS, value).word) for value in Impact.values()],
         "longest_name": routes.LONGEST_NAME,

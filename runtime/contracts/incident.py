@@ -39,6 +39,11 @@ class Severity(Choice):
     SEV3 = "SEV3"
     SEV4 = "SEV4"
 
+    def is_at_least(self, other: "Severity") -> bool:
+        """Whether it is as bad as the other one, or worse."""
+        order = list(Severity)
+        return order.index(self) <= order.index(other)
+
 
 NEEDS_POST_MORTEM: Final = (Severity.SEV1.value, Severity.SEV2.value)
 

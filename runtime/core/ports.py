@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
     from runtime.flows.models import Flow, Intent, Proposal, Verdict
+    from runtime.incidents.models import Incident
     from runtime.registry.models import Agent
+
+
+# What happened to an incident that people outside the console can be told of; RAISED: its severity.
+IncidentNews = Literal["OPENED", "RAISED", "CLOSED"]
 
 
 class OpenEscalation(Protocol):
@@ -85,6 +90,14 @@ def close_escalations(*, flow: "Flow", at: Any) -> list[Any]:
 def expire_escalations() -> int:
     """Abort what nobody decided in time; returns how many were aborted."""
     return cast(int, _door("expire_escalations")())
+
+
+def announce_incident(*, incident: "Incident", news: IncidentNews, at: datetime) -> None:
+    """Queue what people outside the console are told of an incident, in the caller's transaction.
+
+    The row is saved already, and `at` is the time of the entry. Nothing is sent here.
+    """
+    _door("announce_incident")(incident=incident, news=news, at=at)
 
 
 def send_notices(*, is_stopping: Callable[[], bool]) -> int:

@@ -15,7 +15,7 @@ from audit.verification.verify import Whole, verify_database
 from escalations import notice_presenters, notice_queries
 from escalations.models import Notice, NotificationRoute
 from escalations.services.notices import routes, sending
-from tests.support import factories, markup, notice_receivers
+from tests.support import factories, incident_story, markup, notice_receivers
 from tests.web.test_pages import code_in, sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +98,40 @@ def test_the_whole_form_is_kept(ada: Client) -> None:
         "22:00 to 07:00 Europe/Berlin, except from high impact",
     ):
         assert shown in words
+
+
+def test_incidents_are_chosen_apart_and_listed_with_a_link(ada: Client) -> None:
+    sent: dict[str, Any] = {
+        "name": "on call",
+        "occasions": ["INCIDENT_OPENED", "INCIDENT_RAISED"],
+        "least_severity": "SEV2",
+        "quiet_from": "22:00",
+        "quiet_to": "07:00",
+        "quiet_zone": "UTC",
+        "quiet_exempt_severity": "SEV1",
+    }
+    assert add(ada, **sent).status_code == 200
+    incident = incident_story.open_by(factories.user("olivia").pk, title="<b>Orders</b> to nobody")
+    page = text_of(ada, PAGE)
+    words = markup.words(page)
+    for shown in (
+        "incidents: SEV2 and worse incident opened, severity raised",
+        "22:00 to 07:00 UTC, except incidents of SEV1",
+        "SEV2 <b>Orders</b> to nobody",
+    ):
+        assert shown in words
+    assert "<b>Orders" not in page
+    assert f'href="/incidents/{incident.pk}/"' in page
+    assert "escalations: " not in words[words.index("on call") : words.index("Newest notices")]
+    edited = text_of(ada, f"{PAGE}{NotificationRoute.objects.get().pk}/")
+    for name, value in (("least_severity", "SEV2"), ("quiet_exempt_severity", "SEV1")):
+        select = edited[edited.index(f'<select id="{name}"') :]
+        assert f'value="{value}" selected' in select[: select.index("</select>")]
+    assert len(re.findall(r'name="occasions" value="INCIDENT_\w+"\s+checked', edited)) == 2
+    refused = add(ada, name="other", least_severity="SEV0")
+    assert refused.status_code == 422
+    assert "SEV0 is not one of the available choices" in markup.words(refused.content.decode())
+    assert NotificationRoute.objects.count() == 1
 
 
 @pytest.mark.parametrize(
@@ -254,7 +288,9 @@ def test_a_route_is_changed_and_keeps_its_address(ada: Client) -> None:
 
 
 def test_saving_an_unchanged_form_changes_nothing_but_the_time(ada: Client) -> None:
-    add(ada, name="desk", families=["OPERATIONAL"], least_impact="HIGH_IMPACT", **QUIET)
+    chosen = {"least_impact": "HIGH_IMPACT", "least_severity": "SEV3", "quiet_exempt_severity": "SEV2"}
+    occasions = ["HALF_TIME", "INCIDENT_CLOSED"]
+    add(ada, name="desk", families=["OPERATIONAL"], occasions=occasions, **chosen, **QUIET)
     before = dict(NotificationRoute.objects.values().get())
     page = ada.get(f"{PAGE}{before['route_id']}/")
     form = page.context["form"]

@@ -12,8 +12,11 @@ from django.db.models import Q
 from escalations.contracts import NoticeState, Occasion, State
 from escalations.models import Escalation, Notice, NotificationRoute
 from escalations.quiet_hours import QuietHours
+from runtime.contracts.incident import Severity
 from runtime.contracts.states import Impact
 from runtime.core import clock, transactions
+from runtime.core.ports import IncidentNews
+from runtime.incidents.models import Incident
 
 # Which part of the time until the deadline has passed.
 SHARES: Final = {Occasion.HALF_TIME: 0.5, Occasion.HANDED_UP: 0.75}
@@ -23,6 +26,23 @@ def queue(row: Escalation, *, occasion: Occasion, at: datetime) -> None:
     """Queue the notices of an escalation, in the transaction of its entry; one query where nobody is told."""
     routes = NotificationRoute.objects.of(row.tenant).filter(enabled=True, **{f"on_{occasion.lower()}": True})
     _write([_notice(route, row, occasion, at) for route in routes if concerns(route, row)])
+
+
+def queue_incident(*, incident: Incident, news: IncidentNews, at: datetime) -> None:
+    """Queue the notices of an incident, in the transaction of its entry.
+
+    One query where nobody is told, two for a raise.
+    """
+    occasion = Occasion(f"INCIDENT_{news}")
+    routes = NotificationRoute.objects.of(incident.tenant).filter(
+        enabled=True, **{f"on_{occasion.lower()}": True}
+    )
+    made = [_notice(route, incident, occasion, at) for route in routes if concerns(route, incident)]
+    _write(made)
+    if news == "RAISED":
+        # Quiet hours may no longer hold back its opening, where no notice of the raise takes its place.
+        waiting = Notice.objects.filter(incident=incident, state=NoticeState.PENDING, tries=0)
+        waiting.exclude(route__in=[notice.route_id for notice in made]).update(next_at=at)
 
 
 def withdraw(row: Escalation, *, occasion: Occasion) -> None:
@@ -62,18 +82,21 @@ def _queue_due(routes: Sequence[NotificationRoute]) -> int:
     return transactions.retry_on_conflict(partial(_write, made)) if made else 0
 
 
-def sendable_at(route: NotificationRoute, row: Escalation | None, *, at: datetime) -> datetime:
+def sendable_at(route: NotificationRoute, row: Escalation | Incident | None, *, at: datetime) -> datetime:
     """When a notice may be sent at the earliest: now, or at the end of the route's quiet hours."""
     if row is None or route.quiet_from is None or route.quiet_to is None:
         return at
-    if route.quiet_exempt and row.impact_rank >= Impact(route.quiet_exempt).rank:
+    if _is_exempt(route, row):
         return at
     hours = QuietHours(start=route.quiet_from, end=route.quiet_to, zone=ZoneInfo(route.quiet_zone))
     return hours.ends_at(at) or at
 
 
-def concerns(route: NotificationRoute, row: Escalation) -> bool:
-    """Whether a route is told of an escalation at all, on whichever occasion."""
+def concerns(route: NotificationRoute, row: Escalation | Incident) -> bool:
+    """Whether a route is told of an escalation or an incident at all, on whichever occasion."""
+    if isinstance(row, Incident):
+        least = Severity(route.least_severity)
+        return route.tenant == row.tenant and Severity(row.severity).is_at_least(least)
     return (
         route.tenant == row.tenant
         and row.family in route.families
@@ -81,6 +104,14 @@ def concerns(route: NotificationRoute, row: Escalation) -> bool:
         and route.agent_id in {"", row.agent_id}
         and route.policy_kind in {"", row.policy_kind}
     )
+
+
+def _is_exempt(route: NotificationRoute, row: Escalation | Incident) -> bool:
+    """Whether it is bad enough to be sent in the quiet hours of a route."""
+    if isinstance(row, Incident):
+        least = route.quiet_exempt_severity
+        return bool(least) and Severity(row.severity).is_at_least(Severity(least))
+    return bool(route.quiet_exempt) and row.impact_rank >= Impact(route.quiet_exempt).rank
 
 
 def _due(route: NotificationRoute, row: Escalation, at: datetime) -> Occasion | None:
@@ -95,11 +126,14 @@ def _due(route: NotificationRoute, row: Escalation, at: datetime) -> Occasion | 
     return None
 
 
-def _notice(route: NotificationRoute, row: Escalation, occasion: Occasion, at: datetime) -> Notice:
+def _notice(route: NotificationRoute, row: Escalation | Incident, occasion: Occasion, at: datetime) -> Notice:
+    incident = row if isinstance(row, Incident) else None
     return Notice(
         route=route,
-        escalation=row,
+        escalation=row if isinstance(row, Escalation) else None,
+        incident=incident,
         occasion=occasion,
+        severity=incident.severity if incident and occasion is Occasion.INCIDENT_RAISED else "",
         queued_at=at,
         next_at=sendable_at(route, row, at=at),
     )

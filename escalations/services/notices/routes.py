@@ -9,6 +9,7 @@ from audit import actors, events, ledger
 from escalations.contracts import Family, NoticeState, Occasion
 from escalations.models import Notice, NotificationRoute
 from escalations.services.notices import sealing
+from runtime.contracts.incident import Severity
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Impact
@@ -19,24 +20,29 @@ from runtime.execution.services.notice_delivery import Address
 
 LONGEST_NAME = 80
 MOST_ROUTES = 50
-# Without a choice of its own a route is told when an escalation opens, whatever its family.
+# Without a choice of its own a route is told when an escalation opens, whatever its family; of no incident.
 DEFAULT_OCCASIONS = (Occasion.OPENED,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuietChoice:
-    """Quiet hours as an admin enters them; `exempt` is the impact from which they do not apply."""
+    """Quiet hours as an admin enters them.
+
+    `exempt` and `exempt_severity` are the impact and the severity from which they do not apply.
+    """
 
     start: time
     end: time
     zone: str
     exempt: Impact | None
+    exempt_severity: Severity | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RouteRequest:
     """A route as an admin wants it. Empty `occasions` and `families` mean the defaults.
 
+    `families`, `least_impact`, `agent_id` and `policy_kind` narrow escalations, `least_severity` incidents.
     Without a `url`, a change keeps the address that the route has. `repr` leaves the URL out.
     """
 
@@ -48,6 +54,7 @@ class RouteRequest:
     least_impact: Impact = Impact.LOW_IMPACT
     agent_id: str = ""
     policy_kind: str = ""
+    least_severity: Severity = Severity.SEV4
     quiet: QuietChoice | None = None
 
     def __repr__(self) -> str:
@@ -192,10 +199,12 @@ def _save(
         "least_impact": request.least_impact,
         "agent_id": request.agent_id,
         "policy_kind": request.policy_kind,
+        "least_severity": request.least_severity,
         "quiet_from": None if quiet is None else quiet.start,
         "quiet_to": None if quiet is None else quiet.end,
         "quiet_zone": "" if quiet is None else quiet.zone,
         "quiet_exempt": "" if quiet is None or quiet.exempt is None else quiet.exempt,
+        "quiet_exempt_severity": "" if quiet is None else quiet.exempt_severity or "",
     }
     for column, value in chosen.items():
         setattr(row, column, value)

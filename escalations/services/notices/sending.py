@@ -12,13 +12,16 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from escalations import notice_message, queries
+from escalations import incident_message, notice_message, queries
 from escalations.contracts import NoticeState, Occasion, State
-from escalations.models import Notice
+from escalations.models import Escalation, Notice
 from escalations.services.notices import outbox, sealing
+from runtime.contracts.incident import IncidentState
 from runtime.core import clock, transactions
 from runtime.execution.services import notice_delivery, undo_windows
 from runtime.execution.services.notice_delivery import OutgoingNotice
+from runtime.incidents.models import Incident
+from runtime.incidents.queries import incident_detail
 from runtime.kernel import backoff
 
 BATCH: Final = 50
@@ -82,7 +85,7 @@ def send(notice_id: UUID) -> bool:
 @transactions.retried
 def _claim(notice_id: UUID) -> ClaimedNotice | None:
     at = clock.now()
-    rows = Notice.objects.select_related("route", "escalation__flow")
+    rows = Notice.objects.select_related("route", "escalation__flow", "incident__lead")
     row = rows.filter(pk=notice_id, state=NoticeState.PENDING, next_at__lte=at).first()
     if row is None:
         return None
@@ -96,7 +99,7 @@ def _claim(notice_id: UUID) -> ClaimedNotice | None:
     if row.tries >= MAX_TRIES:
         _end(row.pk, NoticeState.FAILED, at=at, error=row.error or "the process that sent it did not report")
         return None
-    sendable_at = outbox.sendable_at(row.route, row.escalation, at=at)
+    sendable_at = outbox.sendable_at(row.route, row.about, at=at)
     if sendable_at > at:
         _swap(row, next_at=sendable_at)
         return None
@@ -124,27 +127,52 @@ def _unwanted(row: Notice) -> str | None:
         return "the route was deleted"
     if not row.route.enabled:
         return "the route was switched off"
-    if row.escalation is None:
+    about, occasion = row.about, Occasion(row.occasion)
+    if about is None:
         return None
-    occasion = Occasion(row.occasion)
-    if occasion not in row.route.occasions or not outbox.concerns(row.route, row.escalation):
+    if occasion not in row.route.occasions:
         return "the route was changed and no longer covers it"
-    if occasion is Occasion.CLOSED or row.escalation.state == State.OPEN:
+    if isinstance(about, Incident):
+        return _unwanted_of_incident(row, about, occasion)
+    if not outbox.concerns(row.route, about):
+        return "the route was changed and no longer covers it"
+    if occasion is Occasion.CLOSED or about.state == State.OPEN:
         return None
     return "the escalation was closed before it was sent"
 
 
+def _unwanted_of_incident(row: Notice, incident: Incident, occasion: Occasion) -> str | None:
+    """The same for an incident, whose severity can change while the notice waits."""
+    if not outbox.concerns(row.route, incident):
+        return "the route is no longer told of incidents of this severity"
+    if occasion is Occasion.INCIDENT_CLOSED:
+        return None
+    if incident.state == IncidentState.CLOSED:
+        return "the incident was closed before it was sent"
+    if occasion is Occasion.INCIDENT_RAISED:
+        is_still = row.severity == incident.severity
+        return None if is_still else "the severity was changed again before it was sent"
+    # One that was raised in quiet hours may be announced in them, and its opening would be in the morning.
+    raised = Notice.objects.filter(route=row.route_id, incident=incident, occasion=Occasion.INCIDENT_RAISED)
+    is_known = raised.filter(state=NoticeState.SENT).exists()
+    return "the route was told of it when its severity was raised" if is_known else None
+
+
 def _message(row: Notice) -> OutgoingNotice:
-    if row.escalation is None:
-        made = notice_message.of_test(at=row.queued_at)
-    else:
-        shown = queries.get_evidence(tenant=row.route.tenant, escalations=[row.escalation])
-        made = notice_message.of_escalation(
-            row=row.escalation,
-            evidence=shown.get(row.escalation.pk),
-            occasion=Occasion(row.occasion),
-            at=row.queued_at,
-        )
+    occasion, at = Occasion(row.occasion), row.queued_at
+    match row.about:
+        case None:
+            made = notice_message.of_test(at=at)
+        case Escalation() as escalation:
+            shown = queries.get_evidence(tenant=row.route.tenant, escalations=[escalation])
+            made = notice_message.of_escalation(
+                row=escalation, evidence=shown.get(escalation.pk), occasion=occasion, at=at
+            )
+        case Incident() as incident:
+            is_recorded = not incident_detail.compare(incident)
+            made = incident_message.of_incident(
+                row=incident, is_recorded=is_recorded, occasion=occasion, at=at
+            )
     return OutgoingNotice(message_id=f"msg_{row.pk.hex}", title=made.title, text=made.text, body=made.body)
 
 

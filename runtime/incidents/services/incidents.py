@@ -20,7 +20,7 @@ from runtime.contracts.incident import (
 )
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.core import clock, transactions
+from runtime.core import clock, ports, transactions
 from runtime.incidents.models import Incident, IncidentAction, IncidentLink, IncidentNote
 from runtime.incidents.queries import linkable
 from runtime.incidents.services import journal, post_mortems, texts
@@ -80,6 +80,7 @@ def open_incident(
         book.link(thing)
     if text is not None:
         _note(book, author=author, text=text)
+    ports.announce_incident(incident=incident, news="OPENED", at=book.at)
     book.write()
     return incident
 
@@ -109,6 +110,8 @@ def move(
     book.add(
         events.IncidentMoved(incident_id=str(incident.pk), from_state=before, to_state=to, reason=reason)
     )
+    if to is IncidentState.CLOSED:
+        ports.announce_incident(incident=incident, news="CLOSED", at=book.at)
     book.write()
     return incident
 
@@ -134,6 +137,7 @@ def edit(
         return refused
     if (incident.title, incident.severity, incident.lead_id) == (title, severity, lead):
         return incident
+    is_raised = not Severity(incident.severity).is_at_least(severity)
     incident.title, incident.severity, incident.lead_id = title, severity, lead
     incident.save(update_fields=["title", "severity", "lead"])
     book.add(
@@ -145,6 +149,8 @@ def edit(
             reason=reason,
         )
     )
+    if is_raised:
+        ports.announce_incident(incident=incident, news="RAISED", at=book.at)
     book.write()
     return incident
 

@@ -18,7 +18,7 @@ from django.db.models import F, QuerySet
 from audit import actors, canonical, events
 from audit.models import Leaf, LedgerEntry
 from runtime.contracts.incident import LIVE, LONGEST_TITLE, IncidentRule, LinkKind, RuleState
-from runtime.core import clock, transactions
+from runtime.core import clock, ports, transactions
 from runtime.flows.models import Flow
 from runtime.incidents.models import Incident, IncidentRuleRow, RuleCursor, RuleSighting
 from runtime.incidents.queries import rule_list
@@ -222,6 +222,7 @@ def _open(
     earlier = {item.entry_id: item.leaf for item in counted if item.leaf != match.leaf}
     entries = LedgerEntry.objects.filter(pk__in=list(earlier))
     _link(book, [*sorted(_seen(entries, earlier), key=lambda one: one.leaf), match])
+    ports.announce_incident(incident=incident, news="OPENED", at=book.at)
     book.write()
     RuleSighting.objects.filter(rule=row, group_key=group).delete()
     warn = partial(_log.warning, "the rule %s opened incident %s: %s", row, incident.pk, incident.title)

@@ -4,12 +4,16 @@ from audit.events.base import Event, Id, Kind, Text
 
 
 class PayloadKeyRotated(Event):
-    """New payloads of the class are encrypted with `key_id`; `retired_key_id` encrypts none any more."""
+    """New payloads of the class are encrypted with `key_id`; `retired_key_id` encrypts none any more.
+
+    `reason_commitment` is that of the reason, where a person gave one; it is stored beside the chain.
+    """
 
     kind = Kind.PAYLOAD_KEY_ROTATED
     data_class: Text
     retired_key_id: Id
     key_id: Id
+    reason_commitment: str | None = None
 
 
 class PayloadKeyRewrapped(Event):

@@ -55,6 +55,13 @@ class ClassKey(models.Model):
     def __str__(self) -> str:
         return f"{self.data_class} {self.key_id}"
 
+    @property
+    def state(self) -> str:
+        """In use, retired or destroyed."""
+        if self.destroyed_at is not None:
+            return "destroyed"
+        return "in use" if self.retired_at is None else "retired"
+
 
 class PayloadManager(models.Manager["Payload"]):
     """Payloads with their keys, so that opening one costs no query."""

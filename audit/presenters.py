@@ -409,6 +409,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.PAYLOAD_KEY_ROTATED: Presenter(
             "shield", Lane.SYSTEM, "Payload key rotated", says("{key_id} encrypts {data_class} from now on.")
         ),
+        Kind.PAYLOAD_KEY_REENCRYPTION_REQUESTED: Presenter(
+            "shield", Lane.SYSTEM, "Payloads to be encrypted anew", sentences.reencryption
+        ),
         Kind.PAYLOAD_KEY_REWRAPPED: Presenter(
             "shield", Lane.SYSTEM, "Payload keys rewrapped", says("{master_id} wraps {keys} keys.")
         ),

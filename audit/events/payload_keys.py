@@ -16,6 +16,17 @@ class PayloadKeyRotated(Event):
     reason_commitment: str | None = None
 
 
+class PayloadKeyReencryptionRequested(Event):
+    """What is under a retired key is to be encrypted with the one in use, by rounds of the worker.
+
+    Without `key_id`, what is in clear, which then is under the class.
+    """
+
+    kind = Kind.PAYLOAD_KEY_REENCRYPTION_REQUESTED
+    data_class: Text
+    key_id: Id | None
+
+
 class PayloadKeyRewrapped(Event):
     """`keys` keys that the key `old_master_id` of the installation wrapped are wrapped by `master_id`."""
 

@@ -98,6 +98,10 @@ def test_what_is_left_to_be_destroyed_is_not_moved_until_somebody_asks() -> None
     assert client.post(reverse("encrypt-payloads"), {"key": str(first.pk)})["Location"] == PAGE
     payload_rounds.move_due(tenant="default")
     assert Payload.objects.get(commitment=kept).key_id == in_use().pk
+    told = LedgerEntry.objects.get(kind="payload_key:reencryption_requested")
+    assert told.payload == {"data_class": "people", "key_id": str(first.pk)}
+    client.post(reverse("encrypt-payloads"), {"key": str(first.pk)})
+    assert LedgerEntry.objects.filter(kind=told.kind).count() == 1  # it is under way
 
 
 def test_what_is_in_clear_is_encrypted_on_request() -> None:

@@ -6,14 +6,14 @@ Commitments and salts stay as they are, so no entry and no check depends on whic
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
 from audit import actors, canonical, cells, chain, ledger, payload_cipher, payload_keys, row_locks
-from audit.events import PayloadKeyRewrapped, PayloadKeyRotated
+from audit.events import PayloadKeyReencryptionRequested, PayloadKeyRewrapped, PayloadKeyRotated
 from audit.models import ClassKey, Payload
 from audit.payload_keys import InUse, PayloadClass
 from runtime.contracts.problem import Problem
@@ -73,7 +73,7 @@ def list_keys(*, tenant: str) -> list[KeyLine]:
 
 def count_in_clear(*, tenant: str) -> int:
     """How many payloads are from before encryption, and so in clear."""
-    return Payload.objects.filter(tenant=tenant, key=None, erased_at=None).count()
+    return _in_clear(tenant).count()
 
 
 @transactions.retried
@@ -110,10 +110,6 @@ def begin(
     begun = payload_keys.new(tenant=tenant, data_class=data_class, at=at)
     begun.save(force_insert=True)
     payload_keys.forget(tenant=tenant, data_class=data_class)
-    if in_rounds:
-        move_in_rounds(tenant=tenant, key_id=row.pk, actor=actor, at=at)
-        if data_class == CLASS_OF_CLEAR and count_in_clear(tenant=tenant):
-            move_in_rounds(tenant=tenant, key_id=None, actor=actor, at=at)
     event = PayloadKeyRotated(
         data_class=data_class,
         retired_key_id=str(row.pk),
@@ -121,21 +117,34 @@ def begin(
         reason_commitment=_keep(tenant, reason) if reason else None,
     )
     ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[event])
+    given: dict[str, Any] = {"tenant": tenant, "data_class": data_class, "actor": actor, "at": at}
+    if in_rounds:
+        move_in_rounds(key_id=row.pk, **given)
+    if in_rounds and data_class == CLASS_OF_CLEAR and _in_clear(tenant).exists():
+        move_in_rounds(key_id=None, **given)
     return Rotated(data_class=data_class, retired=row.pk, key_id=begun.pk)
 
 
-def move_in_rounds(*, tenant: str, key_id: UUID | None, actor: str, at: datetime) -> PayloadRound:
+def move_in_rounds(
+    *, tenant: str, data_class: str, key_id: UUID | None, actor: str, at: datetime
+) -> PayloadRound:
     """Let the rounds of the worker encrypt anew what is under a retired key; None: what is in clear.
 
     In the caller's transaction. Where that was asked for before and has ended, it begins again; where it is
     under way, it stays as it is.
     """
     rounds = PayloadRound.objects.of(tenant).filter(key=key_id)
-    row = row_locks.lock_or_create(rounds, tenant=tenant, key_id=key_id, asked_by=actor, asked_at=at)
+    row = row_locks.lock_or_create(
+        rounds, tenant=tenant, key_id=key_id, asked_by=actor, asked_at=at, ended_at=at
+    )
     if row.ended_at is not None:
         row.asked_by, row.asked_at, row.ended_at = actor, at, None
         row.after = row.moved = row.unopened = 0
         row.save()
+        event = PayloadKeyReencryptionRequested(
+            data_class=data_class, key_id=None if key_id is None else str(key_id)
+        )
+        ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[event])
     return row
 
 
@@ -205,6 +214,10 @@ def move_batch(left_behind: QuerySet[Payload], *, tenant: str, after_pk: int) ->
         same = Payload.objects.filter(pk=row.pk, erased_at=None, key=row.key_id, nonce=row.nonce)
         done.moved += same.update(key=key.key_id, nonce=nonce, content=content)
     return (rows[-1].pk if rows else 0), done
+
+
+def _in_clear(tenant: str) -> QuerySet[Payload]:
+    return Payload.objects.filter(tenant=tenant, key=None, erased_at=None)
 
 
 def _left_behind(tenant: str, classes: Sequence[str]) -> QuerySet[Payload]:

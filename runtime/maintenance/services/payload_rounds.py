@@ -35,9 +35,8 @@ def start(*, tenant: str, key_id: UUID | None, actor: str) -> PayloadRound | Pro
     refused = epochs.refuse_while_recovering()
     if refused is not None:
         return refused
-    if key_id is None:
-        payload_rotation.in_use_now(tenant=tenant, data_class=payload_rotation.CLASS_OF_CLEAR)
-    else:
+    data_class: str = payload_rotation.CLASS_OF_CLEAR
+    if key_id is not None:
         keys = ClassKey.objects.select_for_update(no_key=True)
         row = keys.filter(tenant=tenant, pk=key_id).first()
         if row is None:
@@ -45,8 +44,11 @@ def start(*, tenant: str, key_id: UUID | None, actor: str) -> PayloadRound | Pro
         if row.state != "retired":
             detail = f"The key {row.pk} is {row.state}: only what is under a retired key is encrypted anew."
             return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail)
-        payload_rotation.in_use_now(tenant=tenant, data_class=row.data_class)
-    return payload_rotation.move_in_rounds(tenant=tenant, key_id=key_id, actor=actor, at=clock.now())
+        data_class = row.data_class
+    payload_rotation.in_use_now(tenant=tenant, data_class=data_class)
+    return payload_rotation.move_in_rounds(
+        tenant=tenant, data_class=data_class, key_id=key_id, actor=actor, at=clock.now()
+    )
 
 
 def move_due(*, tenant: str, is_stopping: Callable[[], bool] = lambda: False) -> int:
@@ -78,16 +80,17 @@ def move_due(*, tenant: str, is_stopping: Callable[[], bool] = lambda: False) ->
 def _go_on(number: int) -> int | None:
     """Move the next batch of a round; None at its end, and while nothing is left for now."""
     stored = PayloadRound.objects.select_for_update().filter(pk=number, ended_at=None).first()
-    if stored is None:
+    if stored is None or epochs.refuse_while_recovering() is not None:
         return None
     left = Payload.objects.filter(tenant=stored.tenant, key=stored.key_id, erased_at=None)
     last, batch = payload_rotation.move_batch(left, tenant=stored.tenant, after_pk=stored.after)
     stored.moved += batch.moved
-    stored.unopened += batch.left
+    # At the beginning of a pass it is counted anew.
+    stored.unopened = batch.left + (stored.unopened if stored.after else 0)
     if last:
         stored.after = last
     elif _may_be_written(stored):
-        stored.after = stored.unopened = 0
+        stored.after = 0
     else:
         stored.ended_at = clock.now()
     stored.save()

@@ -416,10 +416,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "shield", Lane.SYSTEM, "Payload keys rewrapped", says("{master_id} wraps {keys} keys.")
         ),
         Kind.PAYLOAD_KEY_DESTROYED: Presenter(
-            "cross",
-            Lane.SYSTEM,
-            "Payload key destroyed",
-            says("{payloads} payloads of {data_class} were erased with the key {key_id}."),
+            "cross", Lane.SYSTEM, "Payload key destroyed", sentences.key_destroyed
         ),
         Kind.RECORD_EMITTED: Presenter(
             "ledger", Lane.SYSTEM, "Decision record", says("Record {record_id} is signed: {status}.")

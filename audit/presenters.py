@@ -409,14 +409,14 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.PAYLOAD_KEY_ROTATED: Presenter(
             "shield", Lane.SYSTEM, "Payload key rotated", says("{key_id} encrypts {data_class} from now on.")
         ),
+        Kind.PAYLOAD_KEY_REENCRYPTION_REQUESTED: Presenter(
+            "shield", Lane.SYSTEM, "Payloads to be encrypted anew", sentences.reencryption
+        ),
         Kind.PAYLOAD_KEY_REWRAPPED: Presenter(
             "shield", Lane.SYSTEM, "Payload keys rewrapped", says("{master_id} wraps {keys} keys.")
         ),
         Kind.PAYLOAD_KEY_DESTROYED: Presenter(
-            "cross",
-            Lane.SYSTEM,
-            "Payload key destroyed",
-            says("{payloads} payloads of {data_class} were erased with the key {key_id}."),
+            "cross", Lane.SYSTEM, "Payload key destroyed", sentences.key_destroyed
         ),
         Kind.RECORD_EMITTED: Presenter(
             "ledger", Lane.SYSTEM, "Decision record", says("Record {record_id} is signed: {status}.")

@@ -415,5 +415,17 @@ def incident_edited(payload: Mapping[str, Any]) -> str:
     return f"{payload['severity']}: {payload['title']}, led by {lead}. {payload['reason']}."
 
 
+def key_destroyed(payload: Mapping[str, Any]) -> str:
+    gone = count(payload["payloads"], "payload")
+    return (
+        f"With the key {payload['key_id']} of {payload['data_class']}, what was under it was erased: {gone}."
+    )
+
+
+def reencryption(payload: Mapping[str, Any]) -> str:
+    what = f"under the key {payload['key_id']}" if payload["key_id"] else "in clear"
+    return f"Payloads {what} will be encrypted with the key in use of {payload['data_class']}."
+
+
 def count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")

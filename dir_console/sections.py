@@ -27,6 +27,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Precedents", "precedents", "layers"),
             ("Targets", "targets", "bolt"),
             ("Retention", "retention", "lock"),
+            ("Payload keys", "payload-keys", "shield"),
             ("People", "people", "user"),
             ("Notifications", "notifications", "send"),
             ("Sending events out", "receivers", "refer"),

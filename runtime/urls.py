@@ -16,7 +16,7 @@ from runtime.flows.views import (
 )
 from runtime.guards.views import review_groups, review_pages
 from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
-from runtime.maintenance.views import erase_page, replay_runs_page, retention_page
+from runtime.maintenance.views import erase_page, payload_keys_page, replay_runs_page, retention_page
 from runtime.outward.views import receiver_pages
 from runtime.proposals.views import compare_page, record_report_page, replay_page
 from runtime.registry.views import (
@@ -146,6 +146,10 @@ urlpatterns = [
     path("retention/", retention_page.index, name="retention"),
     path("retention/holds/", retention_page.place, name="place-hold"),
     path("retention/holds/<uuid:hold_id>/release/", retention_page.release, name="release-hold"),
+    path("payload-keys/", payload_keys_page.index, name="payload-keys"),
+    path("payload-keys/rotate/", payload_keys_page.rotate, name="rotate-payload-key"),
+    path("payload-keys/encrypt/", payload_keys_page.encrypt, name="encrypt-payloads"),
+    path("payload-keys/<uuid:class_key>/destroy/", payload_keys_page.destroy, name="destroy-payload-key"),
     path("people/", people_pages.index, name="people"),
     path("people/limits/", people_pages.set_limit, name="set-limit"),
     path("people/limits/remove/", people_pages.remove_limit, name="remove-limit"),

@@ -104,7 +104,8 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.MANAGE_INCIDENT_RULES: "Draft, activate and switch off rules that open incidents.",
         Permission.MANAGE_OUTWARD: "Add, change, test, pause and resume receivers of events, and move "
         "their positions.",
-        Permission.ERASE: "Erase the words of a flow that has ended.",
+        Permission.ERASE: "Erase the words of a flow that has ended; rotate the keys of payloads, and "
+        "destroy retired ones with what is under them.",
         Permission.MANAGE_HOLDS: "Place legal holds on flows and subjects, and release them.",
         Permission.RUN_REPLAYS: "Start and cancel runs that replay all flows of a period.",
         Permission.RUN_SCENARIOS: "Start and end scenarios of the demo, where the demo runs.",

@@ -107,7 +107,12 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
-from audit.events.payload_keys import PayloadKeyDestroyed, PayloadKeyRewrapped, PayloadKeyRotated
+from audit.events.payload_keys import (
+    PayloadKeyDestroyed,
+    PayloadKeyReencryptionRequested,
+    PayloadKeyRewrapped,
+    PayloadKeyRotated,
+)
 from audit.events.pruning import FactsPruned, PrunedFact
 from audit.events.receivers import (
     ReceiverAdded,
@@ -289,6 +294,7 @@ __all__ = [
     "PackLoaded",
     "PayloadErased",
     "PayloadKeyDestroyed",
+    "PayloadKeyReencryptionRequested",
     "PayloadKeyRewrapped",
     "PayloadKeyRotated",
     "PostMortemSaved",

@@ -136,6 +136,7 @@ class Kind(StrEnum):
     DEMO_SCENARIO_ENDED = "demo:scenario_ended"
     PAYLOAD_ERASED = "payload:erased"
     PAYLOAD_KEY_ROTATED = "payload_key:rotated"
+    PAYLOAD_KEY_REENCRYPTION_REQUESTED = "payload_key:reencryption_requested"
     PAYLOAD_KEY_REWRAPPED = "payload_key:rewrapped"
     PAYLOAD_KEY_DESTROYED = "payload_key:destroyed"
     SIGNING_KEY_BEGUN = "signing_key:begun"

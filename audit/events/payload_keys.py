@@ -4,12 +4,27 @@ from audit.events.base import Event, Id, Kind, Text
 
 
 class PayloadKeyRotated(Event):
-    """New payloads of the class are encrypted with `key_id`; `retired_key_id` encrypts none any more."""
+    """New payloads of the class are encrypted with `key_id`; `retired_key_id` encrypts none any more.
+
+    `reason_commitment` is that of the reason, where a person gave one; it is stored beside the chain.
+    """
 
     kind = Kind.PAYLOAD_KEY_ROTATED
     data_class: Text
     retired_key_id: Id
     key_id: Id
+    reason_commitment: str | None = None
+
+
+class PayloadKeyReencryptionRequested(Event):
+    """What is under a retired key is to be encrypted with the one in use, by rounds of the worker.
+
+    Without `key_id`, what is in clear, which then is under the class.
+    """
+
+    kind = Kind.PAYLOAD_KEY_REENCRYPTION_REQUESTED
+    data_class: Text
+    key_id: Id | None
 
 
 class PayloadKeyRewrapped(Event):

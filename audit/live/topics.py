@@ -58,6 +58,7 @@ _OF_WORK: Final = frozenset(
         Kind.RECORD_EMITTED,
         Kind.RECORD_SCORED,
         Kind.PAYLOAD_KEY_ROTATED,
+        Kind.PAYLOAD_KEY_REENCRYPTION_REQUESTED,
         Kind.PAYLOAD_KEY_REWRAPPED,
         Kind.PAYLOAD_KEY_DESTROYED,
         Kind.HOLD_PLACED,

@@ -2,7 +2,7 @@
 
 from audit.models.entries import LedgerEntry, StreamHead
 from audit.models.feedback import RecordFeedback
-from audit.models.payloads import ClassKey, Payload
+from audit.models.payloads import ClassKey, KeyState, Payload
 from audit.models.records import DecisionRecord, RecordTerm
 from audit.models.tree import Checkpoint, HeadPage, Leaf, Tile, Tree, UnsealedEntry
 from audit.models.witnesses import WitnessState
@@ -13,6 +13,7 @@ __all__ = [
     "DecisionRecord",
     "HeadPage",
     "Leaf",
+    "KeyState",
     "LedgerEntry",
     "Payload",
     "RecordFeedback",

@@ -3,6 +3,7 @@
 They are encrypted with the key of their class (`ClassKey`); rows from before that are in clear.
 """
 
+from enum import StrEnum
 from uuid import uuid4
 
 from django.db import models
@@ -11,6 +12,14 @@ from django.db.models.lookups import Exact, GreaterThanOrEqual
 
 from audit import cells, payload_cipher
 from audit.payload_cipher import Opened, State
+
+
+class KeyState(StrEnum):
+    """New payloads are encrypted with the one key in use of their class; a retired one opens older payloads."""
+
+    IN_USE = "in use"
+    RETIRED = "retired"
+    DESTROYED = "destroyed"
 
 
 class ClassKey(models.Model):
@@ -54,6 +63,13 @@ class ClassKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.data_class} {self.key_id}"
+
+    @property
+    def state(self) -> KeyState:
+        """What the key is good for."""
+        if self.destroyed_at is not None:
+            return KeyState.DESTROYED
+        return KeyState.IN_USE if self.retired_at is None else KeyState.RETIRED
 
 
 class PayloadManager(models.Manager["Payload"]):

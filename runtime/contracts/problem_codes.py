@@ -560,6 +560,18 @@ class ProblemCode(StrEnum):
     HOLD_RELEASED = _admin(
         "HOLD_RELEASED", 409, "Hold was released", "The legal hold was released already; place another."
     )
+    PAYLOAD_KEY_MOVED = _admin(
+        "PAYLOAD_KEY_MOVED",
+        409,
+        "Payload key has changed",
+        "Another key is in use, or other payloads are under it, than was shown.",
+    )
+    PAYLOAD_KEY_UNUSABLE = _admin(
+        "PAYLOAD_KEY_UNUSABLE",
+        409,
+        "Payload key cannot be used",
+        "This process has no `DIR_PAYLOAD_KEY`, or another one than the key of the class is encrypted with.",
+    )
     POST_MORTEM_REQUIRED = _admin(
         "POST_MORTEM_REQUIRED",
         409,

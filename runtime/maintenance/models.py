@@ -1,10 +1,11 @@
 """Rounds of the watchdog and of retention, legal holds, and the runs that replay all flows."""
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Length
 from django.db.models.lookups import Exact
 
+from audit.models import ClassKey
 from runtime.contracts import hold as hold_contract
 from runtime.contracts import replay_run as run_contract
 from runtime.contracts.hold import HoldTarget
@@ -72,6 +73,41 @@ class FactRound(models.Model):
 
     def __str__(self) -> str:
         return f"after {self.path}"
+
+
+class PayloadRound(models.Model):
+    """What is under one retired key of payloads, or in clear, is encrypted with the key in use, in rounds.
+
+    `key` is empty for what is in clear. `after` is the number of the payload that was looked at last, `moved`
+    how many were encrypted anew, and `unopened` how many nobody can open, which stay as they are.
+    """
+
+    tenant = models.CharField(max_length=64, default="default")
+    key = models.OneToOneField(ClassKey, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    asked_by = models.CharField(max_length=160)
+    asked_at = models.DateTimeField()
+    after = models.PositiveBigIntegerField(default=0)
+    moved = models.PositiveBigIntegerField(default=0)
+    unopened = models.PositiveBigIntegerField(default=0)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TenantManager()
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("tenant",), condition=Q(key__isnull=True), name="payload_round_in_clear_once"
+            ),
+            models.CheckConstraint(condition=~Q(asked_by=""), name="payload_round_asked_by_somebody"),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("asked_at")),
+                name="payload_round_ends_after_it_began",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.key_id or 'in clear'} after {self.after}"
 
 
 class HoldLock(models.Model):

@@ -8,6 +8,7 @@ from audit.verification.row_checks import Entry, Found, LastingRows, NotProved
 from runtime.maintenance.models import LegalHold
 
 _PLACE = "where a round of retention continues; whoever changes it only makes it begin elsewhere"
+_ROUND = "how far payloads are encrypted anew; that each opens and fits its commitment is checked itself"
 _LOCK = "one row that is only locked: it says nothing"
 
 
@@ -18,6 +19,7 @@ class HoldRowCheck(LastingRows):
     not_proved = (
         NotProved("runtime_factround", (), _PLACE),
         NotProved("runtime_holdlock", (), _LOCK),
+        NotProved("runtime_payloadround", (), _ROUND),
         NotProved("runtime_retentionround", (), _PLACE),
     )
 

@@ -20,7 +20,15 @@ from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
-from runtime.maintenance.services import fact_pruning, replay_runs, retention, scoring, sealing, witnessing
+from runtime.maintenance.services import (
+    fact_pruning,
+    payload_rounds,
+    replay_runs,
+    retention,
+    scoring,
+    sealing,
+    witnessing,
+)
 from runtime.outward.services import sending
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
@@ -79,10 +87,11 @@ def score() -> None:
 
 @shared_task(name="runtime.erase_due", ignore_result=True)
 def erase_due() -> None:
-    """Erase what is over its time; beat sends this every minute, and any number may run."""
+    """Erase what is over its time, and encrypt payloads anew; sent every minute, and any number may run."""
     try:
         retention.erase_due(tenant=settings.DIR_TENANT)
         fact_pruning.prune_due(tenant=settings.DIR_TENANT)
+        payload_rounds.move_due(tenant=settings.DIR_TENANT)
     finally:
         connection.close()
 

@@ -23,7 +23,15 @@ from runtime.core import clock, ports, transactions
 from runtime.epochs.services import boots, epochs
 from runtime.execution.services import attempting
 from runtime.flows.queries import due_intents
-from runtime.maintenance.services import fact_pruning, replay_runs, retention, scoring, sealing, witnessing
+from runtime.maintenance.services import (
+    fact_pruning,
+    payload_rounds,
+    replay_runs,
+    retention,
+    scoring,
+    sealing,
+    witnessing,
+)
 from runtime.outward.services import sending
 from runtime.workers import guard_threads, sweep_rounds
 
@@ -213,6 +221,7 @@ class Drain:
         def run() -> None:
             retention.erase_due(tenant=settings.DIR_TENANT, is_stopping=self._stopping.is_set)
             fact_pruning.prune_due(tenant=settings.DIR_TENANT, is_stopping=self._stopping.is_set)
+            payload_rounds.move_due(tenant=settings.DIR_TENANT, is_stopping=self._stopping.is_set)
 
         self._repeat("the round of retention", run, every_s=RETENTION_S)
 

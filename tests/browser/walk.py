@@ -120,6 +120,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/targets/",
         "/people/",
         "/retention/",
+        "/payload-keys/",
         "/notifications/",
         "/outward/",
         "/noise/",

@@ -66,7 +66,12 @@ def test_a_rotation_moves_every_payload_of_its_class_and_leaves_commitments() ->
     assert Payload.objects.get(commitment=other[0]).key_id == ClassKey.objects.get(data_class="receipts").pk
     entry = LedgerEntry.objects.get(kind="payload_key:rotated")
     assert entry.stream == "system"
-    assert entry.payload == {"data_class": "people", "retired_key_id": str(first.pk), "key_id": str(key)}
+    assert entry.payload == {
+        "data_class": "people",
+        "retired_key_id": str(first.pk),
+        "key_id": str(key),
+        "reason_commitment": None,
+    }
     # New payloads are under the new key at once, and those from before encryption under `parameters`.
     assert Payload.objects.get(commitment=commit()[0]).key_id == key
     run("rotate", "--all")

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.client import MULTIPART_CONTENT
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from audit.models import DecisionRecord, LedgerEntry, RecordFeedback
+from audit.models import ClassKey, DecisionRecord, LedgerEntry, RecordFeedback
 from escalations.contracts import Action
 from escalations.models import Decision, EffectStatement, Escalation, Note, NotificationRoute
 from runtime.contracts.incident import LinkKind
@@ -22,7 +22,7 @@ from runtime.guards.models import Guard, Review
 from runtime.incidents.models import Incident, IncidentRuleRow
 from runtime.incidents.services import incidents
 from runtime.incidents.services.incidents import Wanted
-from runtime.maintenance.models import LegalHold, ReplayRun
+from runtime.maintenance.models import LegalHold, PayloadRound, ReplayRun
 from runtime.maintenance.services import replay_runs
 from runtime.outward.models import Receiver
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Stop
@@ -36,6 +36,7 @@ from tests.support import (
     guard_rounds,
     hold_story,
     incident_story,
+    key_story,
     notice_receivers,
 )
 
@@ -92,6 +93,7 @@ def standing(db: None) -> dict[str, str]:
     return {
         "run_id": str(run.pk),
         "incident_id": str(incident.pk),
+        "class_key": str(key_story.retired("parameters").pk),
         "hold_id": str(hold_story.place(escalation.flow_id).pk),
         "link": str(incident.links.get().pk),
         "action_id": str(incident.actions.get().pk),
@@ -151,6 +153,8 @@ def snapshot() -> dict[str, object]:
         "calls": list(Attempt.objects.order_by("pk").values_list("pk", "effect")),
         "incidents": list(Incident.objects.values_list("pk", "state", "title", "lead")),
         "of_incidents": LedgerEntry.objects.filter(stream__startswith="incident:").count(),
+        "payload_keys": list(ClassKey.objects.order_by("pk").values_list("pk", "retired_at", "destroyed_at")),
+        "payload_rounds": PayloadRound.objects.count(),
         "holds": list(LegalHold.objects.values_list("pk", "released_at")),
         "incident_rules": IncidentRuleRow.objects.count(),
         "questions": LedgerEntry.objects.filter(kind="status_query:started").count(),

@@ -44,6 +44,7 @@ PAGES = [
     "/noise/",
     "/people/",
     "/retention/",
+    "/payload-keys/",
     "/account/",
     "/inbox/",
     "/ledger/",

@@ -45,6 +45,7 @@ LIMITS: Mapping[str, LimitWords] = {
     reasons.Reason.ESCALATION_BUDGET_EXHAUSTED: LimitWords("; ", " left"),
 }
 MAXIMUM = LimitWords("; limit ", is_most=True)
+DIFFERENT = "It differs from what was recorded."
 
 
 def value_and_limit(code: str, value: str, limit: str, unit: str) -> tuple[str, str]:
@@ -186,6 +187,16 @@ def actor_words(actor: str, names: Mapping[str, str]) -> str:
             return f"auditor {name}"
         case _:
             return "Runtime"
+
+
+def recorded_text(body: bytes | None) -> str:
+    """Return the text behind a commitment, given as `audit.queries.list_bodies` has it."""
+    if body == b"":
+        return "erased"
+    try:
+        return DIFFERENT if body is None else str(canonical.decode(body))
+    except ValueError:
+        return DIFFERENT
 
 
 def stored_value(cell: object) -> str:

@@ -24,11 +24,12 @@ GRACE: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destroyed:
-    """A key, and how many payloads were erased with it, or would be."""
+    """A key, how many payloads were erased with it, or would be, and the digest of their commitments."""
 
     key_id: UUID
     data_class: str
     payloads: int
+    commitments_digest: str
 
 
 def list_retired(*, tenant: str, data_class: str) -> list[UUID]:
@@ -40,42 +41,68 @@ def list_retired(*, tenant: str, data_class: str) -> list[UUID]:
 
 @transactions.retried
 def destroy(
-    *, tenant: str, data_class: str, key_id: UUID, reason: str, actor: str, is_dry: bool = False
+    *,
+    tenant: str,
+    data_class: str,
+    key_id: UUID,
+    reason: str,
+    actor: str,
+    is_dry: bool = False,
+    seen: str | None = None,
+    most: int | None = None,
 ) -> Destroyed | Problem:
     """Erase the payloads under a retired key with their salts, and the key; with `is_dry` only count them.
 
+    `seen` is the `commitments_digest` that a person was shown, and `most` how many payloads may go at once.
     Problems: NOT_FOUND; INVALID_REQUEST for a key in use, a destroyed one, or one that was retired less than
-    `GRACE` ago; FLOW_KEPT where a legal hold keeps a flow with a payload under it; RECOVERY.
+    `GRACE` ago, and for more than `most` payloads; FLOW_KEPT where a legal hold keeps a flow with a payload
+    under it; PAYLOAD_KEY_MOVED where other payloads are under it than were `seen`; RECOVERY.
     """
     refused = epochs.refuse_while_recovering()
     if refused is not None:
         return refused
-    holds.lock()
-    keys = ClassKey.objects.select_for_update(no_key=True).filter(tenant=tenant, data_class=data_class)
+    keys = ClassKey.objects.filter(tenant=tenant, data_class=data_class)
+    if not is_dry:
+        holds.lock()
+        keys = keys.select_for_update(no_key=True)
     row = keys.filter(pk=key_id).first()
     if row is None:
         return Problem(code=ProblemCode.NOT_FOUND, detail=f"The class {data_class} has no key {key_id}.")
-    refused = _refuse_now(row) or _refuse_held(row)
+    refused = _refuse_now(row) or _refuse_many(row, most) or _refuse_held(row)
     if refused is not None:
         return refused
     left = Payload.objects.filter(key=row, erased_at=None)
-    if is_dry:
-        return Destroyed(key_id=row.pk, data_class=row.data_class, payloads=left.count())
+    if is_dry or seen is not None:
+        named = list(left.values_list("commitment", flat=True))
+        would = Destroyed(
+            key_id=row.pk,
+            data_class=row.data_class,
+            payloads=len(named),
+            commitments_digest=erased_keys.digest_of(named),
+        )
+        if is_dry:
+            return would
+        if would.commitments_digest != seen:
+            detail = f"Other payloads are under the key {row.pk} than the page showed."
+            return Problem(code=ProblemCode.PAYLOAD_KEY_MOVED, detail=detail)
     at = clock.now()
     left.update(content=None, nonce=None, salt=None, erased_at=at)
     gone = list(Payload.objects.filter(key=row).values_list("commitment", flat=True))
+    digest = erased_keys.digest_of(gone)
+    if seen is not None and digest != seen:
+        raise transactions.ConcurrentUpdateError  # a payload was moved or written since it was compared
     ClassKey.objects.filter(pk=row.pk).update(wrapped=None, destroyed_at=at)
     event = PayloadKeyDestroyed(
         data_class=row.data_class,
         key_id=str(row.pk),
         payloads=len(gone),
-        commitments_digest=erased_keys.digest_of(gone),
+        commitments_digest=digest,
         reason_commitment=ledger.commit_payload(
             tenant=tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(reason)
         ),
     )
     ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[event])
-    return Destroyed(key_id=row.pk, data_class=row.data_class, payloads=len(gone))
+    return Destroyed(key_id=row.pk, data_class=row.data_class, payloads=len(gone), commitments_digest=digest)
 
 
 def _refuse_now(row: ClassKey) -> Problem | None:
@@ -90,6 +117,17 @@ def _refuse_now(row: ClassKey) -> Problem | None:
             f"{row.retired_at + GRACE:%Y-%m-%d %H:%M:%S} UTC on."
         )
     return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail) if detail else None
+
+
+def _refuse_many(row: ClassKey, most: int | None) -> Problem | None:
+    under = Payload.objects.filter(key=row, erased_at=None)
+    if most is None or len(under.order_by().values_list("pk")[: most + 1]) <= most:
+        return None
+    detail = (
+        f"More than {most:,} payloads are under the key {row.pk}, too many for one request. Destroy it with "
+        f"manage.py payload_keys destroy {row.data_class} {row.pk} --reason TEXT."
+    )
+    return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail)
 
 
 def _refuse_held(row: ClassKey) -> Problem | None:

@@ -6,19 +6,21 @@ Commitments and salts stay as they are, so no entry and no check depends on whic
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
-from audit import actors, cells, chain, ledger, payload_cipher, payload_keys
-from audit.events import PayloadKeyRewrapped, PayloadKeyRotated
-from audit.models import ClassKey, Payload
+from audit import actors, canonical, cells, chain, ledger, payload_cipher, payload_keys, row_locks
+from audit.events import PayloadKeyReencryptionRequested, PayloadKeyRewrapped, PayloadKeyRotated
+from audit.models import ClassKey, KeyState, Payload
 from audit.payload_keys import InUse, PayloadClass
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 from runtime.epochs.services import epochs
+from runtime.maintenance.models import PayloadRound
 
 AT_ONCE: Final = 200
 # Rows from before encryption say nothing of their class. Most of them are what agents sent.
@@ -31,7 +33,7 @@ class KeyLine:
 
     data_class: str
     key_id: UUID
-    state: str
+    state: KeyState
     created_at: datetime
     payloads: int
 
@@ -61,7 +63,7 @@ def list_keys(*, tenant: str) -> list[KeyLine]:
         KeyLine(
             data_class=row.data_class,
             key_id=row.key_id,
-            state=_state(row),
+            state=row.state,
             created_at=row.created_at,
             payloads=row.held,
         )
@@ -71,21 +73,34 @@ def list_keys(*, tenant: str) -> list[KeyLine]:
 
 def count_in_clear(*, tenant: str) -> int:
     """How many payloads are from before encryption, and so in clear."""
-    return Payload.objects.filter(tenant=tenant, key=None, erased_at=None).count()
+    return _in_clear(tenant).count()
 
 
 @transactions.retried
-def begin(*, tenant: str, data_class: str, actor: str) -> Rotated | Problem | None:
+def begin(
+    *,
+    tenant: str,
+    data_class: str,
+    actor: str,
+    reason: str = "",
+    seen: UUID | None = None,
+    in_rounds: bool = False,
+) -> Rotated | Problem | None:
     """Retire the key in use of a class and begin another; None where it has none to retire.
 
-    Raises PayloadKeyError where this process cannot use the key in use: it would begin one beside it that
-    other processes cannot use. Problem: RECOVERY.
+    `seen` is the key that a person was shown as the one in use. With `in_rounds`, the rounds of the worker
+    encrypt what is under the retired key anew. Raises PayloadKeyError where this process cannot use the key
+    in use: it would begin one beside it that other processes cannot use. Problems: PAYLOAD_KEY_MOVED where
+    another key than `seen` is in use, RECOVERY.
     """
     refused = epochs.refuse_while_recovering()
     if refused is not None:
         return refused
     keys = ClassKey.objects.select_for_update(no_key=True)  # writers refer to it meanwhile
     row = keys.filter(tenant=tenant, data_class=data_class, retired_at=None).first()
+    if seen is not None and (row is None or row.pk != seen):
+        detail = f"Somebody else has rotated the class {data_class} since the page was shown."
+        return Problem(code=ProblemCode.PAYLOAD_KEY_MOVED, detail=detail)
     if row is None:
         return None
     payload_keys.usable(row)
@@ -95,9 +110,42 @@ def begin(*, tenant: str, data_class: str, actor: str) -> Rotated | Problem | No
     begun = payload_keys.new(tenant=tenant, data_class=data_class, at=at)
     begun.save(force_insert=True)
     payload_keys.forget(tenant=tenant, data_class=data_class)
-    event = PayloadKeyRotated(data_class=data_class, retired_key_id=str(row.pk), key_id=str(begun.pk))
+    event = PayloadKeyRotated(
+        data_class=data_class,
+        retired_key_id=str(row.pk),
+        key_id=str(begun.pk),
+        reason_commitment=_keep(tenant, reason) if reason else None,
+    )
     ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[event])
+    given: dict[str, Any] = {"tenant": tenant, "data_class": data_class, "actor": actor, "at": at}
+    if in_rounds:
+        move_in_rounds(key_id=row.pk, **given)
+    if in_rounds and data_class == CLASS_OF_CLEAR and _in_clear(tenant).exists():
+        move_in_rounds(key_id=None, **given)
     return Rotated(data_class=data_class, retired=row.pk, key_id=begun.pk)
+
+
+def move_in_rounds(
+    *, tenant: str, data_class: str, key_id: UUID | None, actor: str, at: datetime
+) -> PayloadRound:
+    """Let the rounds of the worker encrypt anew what is under a retired key; None: what is in clear.
+
+    In the caller's transaction. Where that was asked for before and has ended, it begins again; where it is
+    under way, it stays as it is.
+    """
+    rounds = PayloadRound.objects.of(tenant).filter(key=key_id)
+    row = row_locks.lock_or_create(
+        rounds, tenant=tenant, key_id=key_id, asked_by=actor, asked_at=at, ended_at=at
+    )
+    if row.ended_at is not None:
+        row.asked_by, row.asked_at, row.ended_at = actor, at, None
+        row.after = row.moved = row.unopened = 0
+        row.save()
+        event = PayloadKeyReencryptionRequested(
+            data_class=data_class, key_id=None if key_id is None else str(key_id)
+        )
+        ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[event])
+    return row
 
 
 def move(
@@ -109,7 +157,7 @@ def move(
     it goes on from there. A row that was erased or encrypted anew meanwhile stays as it is. Raises
     PayloadKeyError where this process cannot use the key in use. Problem: RECOVERY.
     """
-    _overwrite()
+    overwrite()
     done, last = Moved(), 0
     while True:
         batch = _move_some(tenant=tenant, classes=classes, after_pk=last)
@@ -117,22 +165,23 @@ def move(
             return batch
         last, moved = batch
         if not last:
-            _overwrite()
+            overwrite()
             return done
         done.moved += moved.moved
         done.left += moved.left
         after(done)
 
 
-def _overwrite() -> None:
+def overwrite(*, folds: bool = True) -> None:
     """SQLite: overwrite what is replaced, and fold the log back, so that the file keeps no earlier words.
 
-    Where somebody reads meanwhile, the log is folded back by whoever writes next.
+    Where somebody reads meanwhile, the log is folded back by whoever writes next; without `folds` always.
     """
     if connection.vendor == "sqlite" and not connection.in_atomic_block:
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA secure_delete = ON")
-            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if folds:
+                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @transactions.retried
@@ -141,7 +190,15 @@ def _move_some(*, tenant: str, classes: Sequence[str], after_pk: int) -> tuple[i
     refused = epochs.refuse_while_recovering()
     if refused is not None:
         return refused
-    rows = list(_left_behind(tenant, classes).filter(pk__gt=after_pk).order_by("pk")[:AT_ONCE])
+    return move_batch(_left_behind(tenant, classes), tenant=tenant, after_pk=after_pk)
+
+
+def move_batch(left_behind: QuerySet[Payload], *, tenant: str, after_pk: int) -> tuple[int, Moved]:
+    """Encrypt the next of these payloads with the keys in use; the number of the last one, 0 at the end.
+
+    In the caller's transaction. Raises PayloadKeyError where this process cannot use a key in use.
+    """
+    rows = list(left_behind.filter(pk__gt=after_pk).order_by("pk")[:AT_ONCE])
     done, keys = Moved(), dict[str, InUse]()
     for row in rows:
         opened, salt = row.open(), cells.bytes_of(row.salt)
@@ -151,12 +208,16 @@ def _move_some(*, tenant: str, classes: Sequence[str], after_pk: int) -> tuple[i
             continue
         data_class = CLASS_OF_CLEAR if row.key is None else row.key.data_class
         if data_class not in keys:
-            keys[data_class] = _in_use(tenant, data_class)
+            keys[data_class] = in_use_now(tenant=tenant, data_class=data_class)
         key = keys[data_class]
         nonce, content = payload_cipher.seal_with(key.cipher, commitment=row.commitment, body=opened.body)
         same = Payload.objects.filter(pk=row.pk, erased_at=None, key=row.key_id, nonce=row.nonce)
         done.moved += same.update(key=key.key_id, nonce=nonce, content=content)
     return (rows[-1].pk if rows else 0), done
+
+
+def _in_clear(tenant: str) -> QuerySet[Payload]:
+    return Payload.objects.filter(tenant=tenant, key=None, erased_at=None)
 
 
 def _left_behind(tenant: str, classes: Sequence[str]) -> QuerySet[Payload]:
@@ -167,8 +228,11 @@ def _left_behind(tenant: str, classes: Sequence[str]) -> QuerySet[Payload]:
     return Payload.objects.filter(left, tenant=tenant, erased_at=None)
 
 
-def _in_use(tenant: str, data_class: str) -> InUse:
-    """As the database has it now: what this process remembers may be retired by another."""
+def in_use_now(*, tenant: str, data_class: str) -> InUse:
+    """The key in use as the database has it: what this process remembers may be retired by another.
+
+    It is begun where there is none. Raises PayloadKeyError where this process cannot use it.
+    """
     rows = ClassKey.objects.filter(tenant=tenant, data_class=data_class, retired_at=None)
     row = rows.first()
     if row is None:
@@ -206,7 +270,6 @@ def rewrap(*, tenant: str, old: str, actor: str) -> int | Problem:
     return len(rows)
 
 
-def _state(row: ClassKey) -> str:
-    if row.destroyed_at is not None:
-        return "destroyed"
-    return "in use" if row.retired_at is None else "retired"
+def _keep(tenant: str, reason: str) -> str:
+    """The commitment to a reason, which is stored beside the chain."""
+    return ledger.commit_payload(tenant=tenant, data_class=PayloadClass.PEOPLE, body=canonical.encode(reason))

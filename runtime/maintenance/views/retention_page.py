@@ -1,6 +1,6 @@
 """Retention and legal holds: everyone reads; admins place and release holds, with the password."""
 
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django import forms
@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from audit import canonical, sentences
+from audit import sentences
 from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
 from audit.access.roles import Permission
 from audit.events import Kind
@@ -33,8 +33,6 @@ from runtime.maintenance.queries import retention as due
 from runtime.maintenance.services import holds
 from runtime.registry.queries import people
 
-_ERASED: Final = "erased"
-_DIFFERENT: Final = "It differs from what was recorded."
 BUSY = Problem(code=ProblemCode.BUSY, detail="Someone else changed a hold. Nothing was changed; try again.")
 
 
@@ -164,7 +162,7 @@ def _erased(entry: LedgerEntry, names: dict[str, str]) -> dict[str, Any]:
     try:
         reason = str(entry.payload["reason"])
     except UNREADABLE:
-        reason = _DIFFERENT
+        reason = labels.DIFFERENT
     return {
         "flow": entry.stream,
         "at": entry.at,
@@ -178,7 +176,7 @@ def _pruned(entry: LedgerEntry) -> dict[str, Any]:
     try:
         said = sentences.facts_pruned(entry.payload)
     except UNREADABLE:
-        said = _DIFFERENT
+        said = labels.DIFFERENT
     return {"at": entry.at, "said": said, "url": entry_url(entry.stream, entry.seq)}
 
 
@@ -187,15 +185,6 @@ def _shown(hold: LegalHold, reasons: dict[str, bytes | None], names: dict[str, s
         "row": hold,
         "placed_by": labels.actor_words(hold.placed_by, names),
         "released_by": labels.actor_words(hold.released_by, names) if hold.released_by else "",
-        "reason": _words(reasons.get(hold.commitment)),
-        "release_reason": _words(reasons.get(hold.release_commitment)),
+        "reason": labels.recorded_text(reasons.get(hold.commitment)),
+        "release_reason": labels.recorded_text(reasons.get(hold.release_commitment)),
     }
-
-
-def _words(body: bytes | None) -> str:
-    if body == b"":
-        return _ERASED
-    try:
-        return _DIFFERENT if body is None else str(canonical.decode(body))
-    except ValueError:
-        return _DIFFERENT

@@ -15,7 +15,7 @@ from audit.payload_cipher import Opened, State
 
 
 class KeyState(StrEnum):
-    """New payloads are encrypted with the one key in use of their class; a retired one opens older payloads."""
+    """New payloads are encrypted with the key in use of their class; a retired one opens older ones."""
 
     IN_USE = "in use"
     RETIRED = "retired"

@@ -29,7 +29,7 @@ CLASS_OF_CLEAR: Final = PayloadClass.PARAMETERS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLine:
-    """One key, and how many payloads are encrypted with it. `state` is in use, retired or destroyed."""
+    """One key, and how many payloads are encrypted with it."""
 
     data_class: str
     key_id: UUID

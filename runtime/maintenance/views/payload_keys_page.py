@@ -266,7 +266,9 @@ def _page(request: HttpRequest, *, problem: Problem | None = None) -> HttpRespon
                 "name": name,
                 "words": CLASSES.get(name, ""),
                 "keys": [line(key) for key in keys.get(name, ())],
-                "in_use": next((key.row for key in keys.get(name, ()) if key.row.state is KeyState.IN_USE), None),
+                "in_use": next(
+                    (key.row for key in keys.get(name, ()) if key.row.state is KeyState.IN_USE), None
+                ),
             }
             for name in dict.fromkeys([*CLASSES, *keys])
         ],

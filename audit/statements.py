@@ -7,7 +7,7 @@ the statement is compiled from it, and a property test compares what the two fin
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
@@ -50,8 +50,8 @@ class Read(Generic[Row]):
     """A read that is compiled once for each database and form.
 
     `build(*form, **values)` gives its QuerySet. What is in `form` (hashable) is part of the statement, such
-    as which namespaces are read; `values` are filled in: text, integers, times, UUIDs, and lists of these
-    for `__in`, of which each length is a form of its own.
+    as which namespaces are read; `values` are filled in: text, integers, days, times, UUIDs, and lists of
+    these for `__in`, of which each length is a form of its own.
     """
 
     def __init__(self, build: Callable[..., QuerySet[Any, Row]]) -> None:
@@ -114,6 +114,8 @@ def _parameter(value: Any, connection: BaseDatabaseWrapper) -> Any:
         return value if connection.features.has_native_uuid_field else value.hex
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
+    if isinstance(value, date):
+        return connection.ops.adapt_datefield_value(value)
     if type(value) is int:
         return value
     raise TypeError(f"a statement takes no {type(value).__name__}")

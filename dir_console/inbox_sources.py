@@ -1,15 +1,16 @@
 """What waits for a person, by kind: a bounded query each, with the permission of whom it waits for."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from django.db.models import Count, IntegerField, Model, QuerySet, Value
+from django.db.models import Count, IntegerField, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 
+from audit import statements
 from audit.access import roles
 from audit.access.roles import Permission, Role
 from runtime.contracts.guard import GuardRunState, ReviewState
@@ -26,11 +27,21 @@ from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKin
 from runtime.registry.services import dual_control
 from runtime.state.models import MemoryItem
 
-Row = TypeVar("Row", bound=Model)
 UNUSED_DAYS: Final = 90
 FAILED_HOURS: Final = 24
 SHOWN: Final = 20
 LONGEST: Final = 200  # characters of one line
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where, and since when, things wait: of a statement that is compiled once these are its parameters."""
+
+    tenant: str
+    failed_since: datetime
+    failing_since: datetime
+    unused_since: datetime
+    due_by: date
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,17 @@ class Asked:
     tenant: str
     actor: str
     at: datetime
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What the queries compare with."""
+        return Bounds(
+            tenant=self.tenant,
+            failed_since=self.at - timedelta(hours=FAILED_HOURS),
+            failing_since=self.at - timedelta(seconds=receiver_list.LATE_S),
+            unused_since=self.at - timedelta(days=UNUSED_DAYS),
+            due_by=self.at.date(),
+        )
 
     @cached_property
     def is_alone(self) -> bool:
@@ -68,23 +90,28 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One kind of thing that waits. `since` is the column of its time; `line` gives words and address."""
+    """One kind of thing that waits. `since` is the column of its time; `line` gives words and address.
+
+    `author` is the column of who wrote it, where somebody else has to agree to it.
+    """
 
     name: str
     title: str
     permission: Permission
-    find: Callable[[Asked], QuerySet[Any]]
+    find: Callable[[Bounds], QuerySet[Any]]
     since: str
     line: Callable[[Any], tuple[str, str]]
+    author: str = ""
 
 
 def count(asked: Asked, held: frozenset[Role]) -> int:
-    """How many things wait for somebody with these roles, in one query; drafts cost a few more."""
-    rows = [_as_count(source.find(asked)) for source in SOURCES if roles.allows(held, source.permission)]
-    if not rows:
+    """How many things wait for somebody with these roles, in one query; drafts of their own cost one more."""
+    names = tuple(source.name for source in SOURCES if roles.allows(held, source.permission))
+    if not names:
         return 0
-    first, *others = rows
-    return sum(first.union(*others, all=True).values_list("total", flat=True))
+    rows = _COUNTS.rows(names, actor=asked.actor, **asdict(asked.bounds))
+    waiting, own = sum(total for total, _ in rows), sum(of_person for _, of_person in rows)
+    return waiting - own if own and not asked.is_alone else waiting
 
 
 def list_sections(asked: Asked, held: frozenset[Role]) -> list[Section]:
@@ -93,7 +120,7 @@ def list_sections(asked: Asked, held: frozenset[Role]) -> list[Section]:
     for source in SOURCES:
         if not roles.allows(held, source.permission):
             continue
-        rows = source.find(asked)
+        rows = _not_own(source.find(asked.bounds), asked, source.author)
         lines = [_line(source, row) for row in rows.order_by(source.since, "pk")[:SHOWN]]
         total = len(lines) if len(lines) < SHOWN else rows.count()
         if lines:
@@ -107,71 +134,84 @@ def _line(source: Source, row: Any) -> Line:
     return Line(effects.visible(what)[:LONGEST], since if isinstance(since, datetime) else None, url)
 
 
-def _as_count(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """A query of one row without grouping, with the number of the rows."""
-    one = Value(1, output_field=IntegerField())
-    counted: QuerySet[Any] = rows.order_by().annotate(one=one).values("one").annotate(total=Count("pk"))
-    return counted.values("total")
+def _counts(names: Sequence[str], *, actor: str, **bounds: Any) -> QuerySet[Any, Any]:
+    """Of each of these sources the number of things, and of those that the person wrote."""
+    rows: list[QuerySet[Any, Any]] = [
+        _as_counts(source, source.find(Bounds(**bounds)), actor) for source in SOURCES if source.name in names
+    ]
+    together: QuerySet[Any, Any] = rows[0].union(*rows[1:], all=True)
+    return together
 
 
-def _not_own(rows: QuerySet[Row], asked: Asked, column: str) -> QuerySet[Row]:
+_COUNTS: Final[statements.Read[tuple[int, int]]] = statements.Read(_counts)
+
+
+def _as_counts(source: Source, rows: QuerySet[Any], actor: str) -> QuerySet[Any, Any]:
+    """A query of one row without grouping."""
+    one, none = Value(1, output_field=IntegerField()), Value(0, output_field=IntegerField())
+    own = Count("pk", filter=Q(**{source.author: actor})) if source.author else none
+    counted = rows.order_by().select_related(None).annotate(one=one).values("one")
+    found: QuerySet[Any, Any] = counted.annotate(total=Count("pk"), own=own).values_list("total", "own")
+    return found
+
+
+def _not_own(rows: QuerySet[Any], asked: Asked, author: str) -> QuerySet[Any]:
     """Without what the person wrote, which somebody else has to agree to; the only admin agrees alone."""
-    own = {column: asked.actor}
+    if not author:
+        return rows
+    own = {author: asked.actor}
     hides = rows.filter(**own).exists() and not asked.is_alone
     return rows.exclude(**own) if hides else rows
 
 
-def _manifests(asked: Asked) -> QuerySet[Manifest]:
+def _manifests(asked: Bounds) -> QuerySet[Manifest]:
     rows = Manifest.objects.filter(agent__tenant=asked.tenant, activated_at=None, discarded_at=None)
-    return _not_own(rows.exclude(agent__status=AgentStatus.RETIRED), asked, "created_by")
+    return rows.exclude(agent__status=AgentStatus.RETIRED)
 
 
-def _kinds(asked: Asked) -> QuerySet[PolicyKind]:
-    rows = PolicyKind.objects.of(asked.tenant).filter(activated_at=None, discarded_at=None)
-    return _not_own(rows, asked, "created_by")
+def _kinds(asked: Bounds) -> QuerySet[PolicyKind]:
+    return PolicyKind.objects.of(asked.tenant).filter(activated_at=None, discarded_at=None)
 
 
-def _owners(asked: Asked) -> QuerySet[OwnerChange]:
-    rows = OwnerChange.objects.filter(agent__tenant=asked.tenant, agreed_at=None, dropped_at=None)
-    return _not_own(rows, asked, "asked_by")
+def _owners(asked: Bounds) -> QuerySet[OwnerChange]:
+    return OwnerChange.objects.filter(agent__tenant=asked.tenant, agreed_at=None, dropped_at=None)
 
 
-def _memory(asked: Asked) -> QuerySet[MemoryItem]:
+def _memory(asked: Bounds) -> QuerySet[MemoryItem]:
     return MemoryItem.objects.of(asked.tenant).filter(quarantined=True)
 
 
-def _reviews(asked: Asked) -> QuerySet[Review]:
+def _reviews(asked: Bounds) -> QuerySet[Review]:
     return Review.objects.of(asked.tenant).filter(state=ReviewState.OPEN)
 
 
-def _incidents(asked: Asked) -> QuerySet[Incident]:
+def _incidents(asked: Bounds) -> QuerySet[Incident]:
     return Incident.objects.of(asked.tenant).filter(lead=None, state__in=incident_list.UNCLOSED)
 
 
-def _circuits(asked: Asked) -> QuerySet[Circuit]:
+def _circuits(asked: Bounds) -> QuerySet[Circuit]:
     return Circuit.objects.of(asked.tenant).exclude(state=CircuitState.CLOSED)
 
 
-def _guards(asked: Asked) -> QuerySet[GuardRun]:
-    since = asked.at - timedelta(hours=FAILED_HOURS)
-    rows = GuardRun.objects.of(asked.tenant).filter(state=GuardRunState.FAILED, finished_at__gt=since)
-    return rows.filter(guard__enabled=True)
+def _guards(asked: Bounds) -> QuerySet[GuardRun]:
+    rows = GuardRun.objects.of(asked.tenant).filter(state=GuardRunState.FAILED, guard__enabled=True)
+    return rows.filter(finished_at__gt=asked.failed_since)
 
 
-def _receivers(asked: Asked) -> QuerySet[Receiver]:
-    return receiver_list.failing(tenant=asked.tenant, at=asked.at)
+def _receivers(asked: Bounds) -> QuerySet[Receiver]:
+    return receiver_list.failing(tenant=asked.tenant, since=asked.failing_since)
 
 
-def _keys(asked: Asked) -> QuerySet[Key]:
+def _keys(asked: Bounds) -> QuerySet[Key]:
     rows = Key.objects.of(asked.tenant).filter(agent__isnull=False, revoked_at=None)
     rows = rows.exclude(agent__status=AgentStatus.RETIRED).annotate(
         used_at=Coalesce("last_used_at", "created_at")
     )
-    return rows.filter(used_at__lt=asked.at - timedelta(days=UNUSED_DAYS))
+    return rows.filter(used_at__lt=asked.unused_since)
 
 
-def _due(asked: Asked) -> QuerySet[Agent]:
-    rows = Agent.objects.of(asked.tenant).filter(review_on__lte=asked.at.date())
+def _due(asked: Bounds) -> QuerySet[Agent]:
+    rows = Agent.objects.of(asked.tenant).filter(review_on__lte=asked.due_by)
     return rows.exclude(status=AgentStatus.RETIRED)
 
 
@@ -190,6 +230,7 @@ SOURCES: Final = (
             f"{row.agent.agent_id}, manifest {row.version}",
             reverse("manifest", args=[row.agent.agent_id, row.version]),
         ),
+        author="created_by",
     ),
     Source(
         "kinds",
@@ -198,6 +239,7 @@ SOURCES: Final = (
         _kinds,
         "created_at",
         lambda row: (f"{row.kind}, version {row.version}", reverse("kind", args=[row.kind])),
+        author="created_by",
     ),
     Source(
         "owners",
@@ -209,6 +251,7 @@ SOURCES: Final = (
             f"{row.agent.agent_id}: from {row.owner_before} to {row.owner_after}",
             _agent(row.agent.agent_id),
         ),
+        author="asked_by",
     ),
     Source(
         "doubts",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from demo.client import Client
 from tests.browser import conftest
@@ -135,6 +135,13 @@ def test_who_is_signed_out_meanwhile_comes_back_to_the_same_page(
     page = page_of_operator
     page.goto(f"{console.url}/decisions/?action=ABORT")
     opened(page)
+
+    def only_of_palette(route: Route) -> None:
+        is_other = route.request.resource_type in {"xhr", "fetch"} and "part=palette" not in route.request.url
+        route.abort() if is_other else route.continue_()
+
+    # A hint that makes the page ask for news would lead to the sign-in first.
+    page.route("**/*", only_of_palette)
     page.context.clear_cookies()
     with page.expect_request(lambda asked: "part=palette" in asked.url) as asked:
         page.locator("#palette-q").fill("momentum")

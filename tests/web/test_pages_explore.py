@@ -379,8 +379,8 @@ def test_each_key_is_answered_by_its_index(key: str) -> None:
         assert not any(re.search(r"\bSCAN (?!CONSTANT)", plan) for plan in plans), plans
 
 
-# Unique keys and foreign keys, which PostgreSQL prefers once it has counted rows.
-BY_CONSTRAINT = {"flow ids", "rules digest", "streams", "records of flows", "record id"}
+# Unique keys, foreign keys and the order of ids, which PostgreSQL prefers once it has counted rows.
+BY_CONSTRAINT = {"flow ids", "rules digest", "streams", "event in a stream", "records of flows", "record id"}
 
 
 def plan_of(sql: str, index: str) -> str:

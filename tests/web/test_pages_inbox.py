@@ -123,6 +123,7 @@ def test_what_is_over_or_not_yet_due_waits_no_more(desk: factories.Desk) -> None
     GuardRun.objects.filter(state="FAILED").update(finished_at=at - timedelta(hours=25))
     MemoryItem.objects.update(quarantined=False)
     assert sections(ada) == {"manifests", "kinds", "owners"}
+    assert badge(ada) == 3
     Agent.objects.update(status=AgentStatus.RETIRED)
     assert "manifests" not in sections(ada)
 

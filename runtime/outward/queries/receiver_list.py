@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -36,7 +36,6 @@ def get(*, tenant: str, receiver_id: UUID) -> Receiver | None:
     return Receiver.objects.of(tenant).filter(pk=receiver_id).first()
 
 
-def failing(*, tenant: str, at: datetime) -> QuerySet[Receiver]:
-    """Those that have taken nothing for an hour, although there was something to take."""
-    rows = Receiver.objects.of(tenant).filter(state=ReceiverState.ACTIVE)
-    return rows.filter(failing_since__lt=at - timedelta(seconds=LATE_S))
+def failing(*, tenant: str, since: datetime) -> QuerySet[Receiver]:
+    """Those that have taken nothing since then, although there was something to take."""
+    return Receiver.objects.of(tenant).filter(state=ReceiverState.ACTIVE, failing_since__lt=since)

@@ -1,7 +1,7 @@
 """Canonical JSON (RFC 8785): one byte form per value, stored and hashed as it is.
 
-Plain values take a fast road through orjson; everything orjson would write differently (floats,
-keys outside ASCII) takes rfc8785. Both roads give the same bytes.
+Plain values take a fast road through orjson; what orjson may write differently (floats that are integral,
+very large or very small, keys outside ASCII) takes rfc8785. Both roads give the same bytes.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ MAX_SAFE_INTEGER = 2**53 - 1
 MAX_DEPTH = 128  # orjson stops at 254 and Python's stack somewhat later; one bound for both roads
 
 _FAST_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
 _LONG_DIGITS = re.compile(rb"\d{16}")
 
 
@@ -86,8 +87,11 @@ def _is_plain(value: Any, depth: int) -> bool:
         return plain
     if kind is list or kind is tuple:
         return _all_plain(value, depth - 1)
-    if kind is float and not math.isfinite(value):
-        raise CanonicalError("NaN and Infinity have no JSON form")
+    if kind is float:
+        if not math.isfinite(value):
+            raise CanonicalError("NaN and Infinity have no JSON form")
+        # Both write the shortest digits that give it back, and within these bounds without an exponent.
+        return _LEAST_PLAIN <= abs(value) <= _MOST_PLAIN and not value.is_integer()
     return False
 
 

@@ -15,10 +15,11 @@ from uuid import UUID
 from django.core.exceptions import EmptyResultSet
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import AutoField, Expression, Field, Model, QuerySet
+from django.db.models import Expression, Field, Model, QuerySet
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import DatabaseDefault
 from django.db.models.query import FlatValuesListIterable, ModelIterable, get_related_populators
+from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 Row = TypeVar("Row")
@@ -40,10 +41,21 @@ class Slot(Expression):
         """A placeholder whose parameter is this slot, to be filled."""
         return "%s", [self]
 
-    def fill(self, values: Mapping[str, Any], connection: BaseDatabaseWrapper) -> Any:
+    def fill(self, values: Mapping[str, Any], database: BaseDatabaseWrapper) -> Any:
         """The parameter of this slot among `values`, as the database takes it."""
         value = values[self.name]
-        return _parameter(value if self.place is None else value[self.place], connection)
+        return _parameter(value if self.place is None else value[self.place], database)
+
+
+class _Stored(Slot):
+    """Stands where the new value of a column will be: stored as `save` stores it, None included."""
+
+    def __init__(self, name: str, column: "Field[Any, Any]") -> None:
+        super().__init__(name)
+        self.column = column
+
+    def fill(self, values: Mapping[str, Any], database: BaseDatabaseWrapper) -> Any:
+        return self.column.get_db_prep_save(values[self.name], database)
 
 
 class Read(Generic[Row]):
@@ -63,16 +75,19 @@ class Read(Generic[Row]):
 
         Raises TypeError for a value of another type: None is never equal to anything in SQL.
         """
-        compiled = self._compiled(form, values)
-        return [] if compiled is None else compiled.run(values)
+        database = connections[DEFAULT_DB_ALIAS]
+        compiled = self._compiled(database, form, values)
+        return [] if compiled is None else compiled.run(values, database)
 
     def first(self, *form: Hashable, **values: Any) -> Row | None:
         """The first row; None where there is none. `build` bounds the rows and says which is the first."""
         return next(iter(self.rows(*form, **values)), None)
 
-    def _compiled(self, form: tuple[Hashable, ...], values: Mapping[str, Any]) -> "_Compiled | None":
+    def _compiled(
+        self, database: BaseDatabaseWrapper, form: tuple[Hashable, ...], values: Mapping[str, Any]
+    ) -> "_Compiled | None":
         lengths = tuple(len(value) if isinstance(value, list) else None for value in values.values())
-        key = (connection.alias, connection.vendor, form, tuple(values), lengths)
+        key = (database.alias, database.vendor, form, tuple(values), lengths)
         try:
             return self._forms[key]
         except KeyError:
@@ -93,29 +108,70 @@ class _Compiled:
     locks: bool
     read: Callable[[Sequence[Any]], list[Any]]
 
-    def run(self, values: Mapping[str, Any]) -> list[Any]:
+    def run(self, values: Mapping[str, Any], database: BaseDatabaseWrapper) -> list[Any]:
         if self.locks:
-            _require_transaction()
-        database = connections[DEFAULT_DB_ALIAS]
-        params = [item.fill(values, database) if isinstance(item, Slot) else item for item in self.params]
+            _require_transaction(database)
         with database.cursor() as cursor:
-            cursor.execute(self.sql, params)
+            cursor.execute(self.sql, _filled(self.params, values, database))
             return self.read(cursor.fetchall())
+
+
+class Change:
+    """An update that is compiled once for each database.
+
+    `build(**values)` gives the QuerySet of what to change, and the new values of its columns. It is filled in
+    as a `Read` is; a new value that is one of `values` is stored as `save` stores it, None included.
+    """
+
+    def __init__(self, build: Callable[..., tuple[QuerySet[Any, Any], Mapping[str, Any]]]) -> None:
+        self.plain = build
+        self._forms: dict[Hashable, tuple[str, Sequence[Any]]] = {}
+
+    def run(self, **values: Any) -> int:
+        """Change the rows inside the caller's transaction; how many those are."""
+        database = connections[DEFAULT_DB_ALIAS]
+        _require_transaction(database)
+        key = (database.alias, database.vendor, tuple(values))
+        try:
+            sql, params = self._forms[key]
+        except KeyError:
+            sql, params = self._forms[key] = _compile_change(
+                *self.plain(**{name: Slot(name) for name in values})
+            )
+        with transaction.mark_for_rollback_on_error(using=database.alias), database.cursor() as cursor:
+            cursor.execute(sql, _filled(params, values, database))
+            return int(cursor.rowcount)
+
+
+def _compile_change(rows: QuerySet[Any, Any], changes: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+    query: Any = rows.query.chain(UpdateQuery)
+    query.add_update_values(
+        {
+            name: _Stored(value.name, rows.model._meta.get_field(name)) if type(value) is Slot else value
+            for name, value in changes.items()
+        }
+    )
+    sql, params = query.get_compiler(connection=connection).as_sql()
+    return sql, params
+
+
+def _filled(params: Sequence[Any], values: Mapping[str, Any], database: BaseDatabaseWrapper) -> list[Any]:
+    return [item.fill(values, database) if isinstance(item, Slot) else item for item in params]
 
 
 def _slots(name: str, value: Any) -> Any:
     return [Slot(name, place) for place in range(len(value))] if isinstance(value, list) else Slot(name)
 
 
-def _parameter(value: Any, connection: BaseDatabaseWrapper) -> Any:
+def _parameter(value: Any, database: BaseDatabaseWrapper) -> Any:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, UUID):
-        return value if connection.features.has_native_uuid_field else value.hex
+        return value if database.features.has_native_uuid_field else value.hex
     if isinstance(value, datetime):
-        return connection.ops.adapt_datetimefield_value(value)
+        return database.ops.adapt_datetimefield_value(value)
     if isinstance(value, date):
-        return connection.ops.adapt_datefield_value(value)
+        return database.ops.adapt_datefield_value(value)
     if type(value) is int:
         return value
     raise TypeError(f"a statement takes no {type(value).__name__}")
@@ -180,13 +236,14 @@ def insert(
 
     Keys that the database gives are set on the rows, unless a conflict is allowed.
     """
-    _require_transaction()
+    database = connections[DEFAULT_DB_ALIAS]
+    _require_transaction(database)
     for start in range(0, len(rows), _MOST_AT_ONCE):
         batch = rows[start : start + _MOST_AT_ONCE]
         model = type(batch[0])
         names = tuple(field.attname for field in _given(model, batch[0]))
         form = (model, len(batch), names, on_conflict, unique_fields, update_fields)
-        _insert_batch(batch, _insertion(connection.vendor, *form))
+        _insert_batch(batch, _insertion(database.vendor, *form), database)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +254,8 @@ class _Insertion:
     fields: "Sequence[Field[Any, Any]]"
     returns: "Field[Any, Any] | None"
 
-    def params(self, rows: Sequence[Model]) -> list[Any]:
+    def params(self, rows: Sequence[Model], database: BaseDatabaseWrapper) -> list[Any]:
         """What the database is given."""
-        database = connections[DEFAULT_DB_ALIAS]
         return [
             field.get_db_prep_save(field.pre_save(row, add=True), database)
             for row in rows
@@ -207,23 +263,25 @@ class _Insertion:
         ]
 
 
-def _insert_batch(rows: Sequence[Model], insertion: _Insertion) -> None:
-    with transaction.mark_for_rollback_on_error(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(insertion.sql, insertion.params(rows))
+def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDatabaseWrapper) -> None:
+    with transaction.mark_for_rollback_on_error(using=database.alias), database.cursor() as cursor:
+        cursor.execute(insertion.sql, insertion.params(rows, database))
         keys = cursor.fetchall() if insertion.returns is not None else ()
     if insertion.returns is not None:
         for row, (key,) in zip(rows, keys, strict=True):
             setattr(row, insertion.returns.attname, key)
     for row in rows:
-        row._state.adding, row._state.db = False, connection.alias
+        row._state.adding, row._state.db = False, database.alias
 
 
 def _given(model: type[Model], row: Model) -> "list[Field[Any, Any]]":
     """The columns that an insert names: all but those that the database fills."""
+    by_database = model._meta.auto_field if row.pk is None else None
     return [
         field
         for field in model._meta.concrete_fields
-        if not (field.generated or (isinstance(field, AutoField) and row.pk is None))
+        if not field.generated
+        and field is not by_database
         and not isinstance(getattr(row, field.attname), DatabaseDefault)
     ]
 
@@ -264,6 +322,6 @@ def _column(model: type[Model], name: str) -> str:
     return str(field.column)
 
 
-def _require_transaction() -> None:
-    if not connection.in_atomic_block:
+def _require_transaction(database: BaseDatabaseWrapper) -> None:
+    if not database.in_atomic_block:
         raise transaction.TransactionManagementError("rows are locked and stored inside a transaction")

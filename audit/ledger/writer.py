@@ -63,7 +63,7 @@ def append(
             tenant=tenant,
             stream=stream,
             seq=seq,
-            kind=event.kind,
+            kind=event.kind.value,
             at=at,
             actor=actor,
             payload=event.payload(),

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from audit import canonical, cells, chain, signing, statements
 from audit.events import Event, Kind, RecordEmitted
 from audit.models import DecisionRecord, LedgerEntry, RecordTerm
@@ -113,11 +115,18 @@ def newest(*, tenant: str, dfid: UUID, head_seq: int, find_rules: FindRules) -> 
 
 def _newest_first(tenant: str, dfid: UUID, head_seq: int) -> Iterator[Said]:
     """The entries of a flow, read page by page and decoded as they are asked for."""
-    entries = LedgerEntry.objects.filter(tenant=tenant, stream=str(dfid)).order_by("-seq")
     while head_seq > 0:
-        page = entries.filter(seq__gt=head_seq - _AT_ONCE, seq__lte=head_seq)
-        yield from (said_of(bytes(body)) for body in page.values_list("body", flat=True))
+        page = _BODIES.rows(tenant=tenant, stream=str(dfid), after=head_seq - _AT_ONCE, until=head_seq)
+        yield from (said_of(bytes(body)) for body in page)
         head_seq -= _AT_ONCE
+
+
+def _bodies(*, tenant: str, stream: str, after: int, until: int) -> QuerySet[LedgerEntry, Any]:
+    entries = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq__gt=after, seq__lte=until)
+    return entries.order_by("-seq").values_list("body", flat=True)
+
+
+_BODIES: Final = statements.Read(_bodies)
 
 
 def _folded_again(

@@ -41,6 +41,17 @@ def test_fast_path_writes_what_rfc8785_writes(document: Any) -> None:
     assert canonical.encode(document) == rfc8785.dumps(document)
 
 
+@given(st.floats(1e-5, 1e16) | st.decimals(0, 10_000, places=4).map(float))
+@example(0.9)
+@example(1e-4)
+@example(9.999999999999999e-05)
+@example(999999999999999.9)
+@example(1e15)
+@example(4503599627370497.5)
+def test_floats_of_everyday_are_written_alike(number: float) -> None:
+    assert canonical.encode([number, -number]) == rfc8785.dumps([number, -number])
+
+
 @given(documents)
 @example([2.0**60, -(2.0**60), 1e20, 123456789012345680.0, "1234567890123456"])
 def test_what_was_encoded_reads_back_to_the_same_bytes(document: Any) -> None:

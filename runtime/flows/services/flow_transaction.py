@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import QuerySet
 
 from audit import actors, canonical, events, ledger, statements
 from audit.records import emission as emission_of
@@ -16,6 +19,28 @@ from runtime.flows.queries import calls_in_doubt, children, judged_rules
 from runtime.flows.services import flow_cancellation
 from runtime.kernel import lifecycle
 from runtime.resources.services import reservations
+
+# What a transaction may change of a flow.
+_WRITTEN: Final = (
+    "state",
+    "reason",
+    "version",
+    "policy_kind",
+    "attempts_used",
+    "feedback_seq",
+    "head_seq",
+    "head_hash",
+    "updated_at",
+    "ended_at",
+    "score_due",
+)
+
+
+def _written(*, dfid: UUID, version_read: int, **written: Any) -> tuple[QuerySet[Flow], dict[str, Any]]:
+    return Flow.objects.filter(dfid=dfid, version=version_read), written
+
+
+_CHANGED: Final = statements.Change(_written)
 
 
 @dataclass(kw_only=True)
@@ -129,20 +154,8 @@ class Journal:
         self.flow.head_seq, self.flow.head_hash = head.seq, head.hash
         self.flow.version = self.version_read + 1
         self.flow.updated_at = self.at
-        changed = Flow.objects.filter(dfid=self.flow.dfid, version=self.version_read).update(
-            state=self.flow.state,
-            reason=self.flow.reason,
-            version=self.flow.version,
-            policy_kind=self.flow.policy_kind,
-            attempts_used=self.flow.attempts_used,
-            feedback_seq=self.flow.feedback_seq,
-            head_seq=self.flow.head_seq,
-            head_hash=self.flow.head_hash,
-            updated_at=self.flow.updated_at,
-            ended_at=self.flow.ended_at,
-            score_due=self.flow.score_due,
-        )
-        if changed != 1:
+        written = {name: getattr(self.flow, name) for name in _WRITTEN}
+        if _CHANGED.run(dfid=self.flow.dfid, version_read=self.version_read, **written) != 1:
             raise transactions.ConcurrentUpdateError
         for stream, entries in sorted(self.other_streams.items()):
             ledger.append_to(

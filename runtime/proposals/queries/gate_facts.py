@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from math import ceil
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
-from audit import actors, canonical
+from audit import actors, canonical, statements
 from runtime.contexts.models import Snapshot
 from runtime.contracts import timestamps
 from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, ResourceFacts, SnapshotFacts
@@ -218,8 +218,17 @@ def count_rejected(*, agent: Agent, rules: PolicyBundle, retry_key: str, at: dat
     """
     named = None if rules.manifest is None else rules.manifest.retry_window_s
     since = at - timedelta(seconds=named or DEFAULT_RETRY_WINDOW_S)
-    tries = Proposal.objects.filter(agent=agent, retry_key=retry_key, retry_key__gt="", received_at__gt=since)
-    return tries.count()
+    return _TRIES.first(agent=agent.pk, retry_key=retry_key, since=since) or 0
+
+
+def _tries(*, agent: int, retry_key: str, since: datetime) -> QuerySet[Proposal, int]:
+    """One row with their number; none where there are none."""
+    tried = Proposal.objects.filter(agent=agent, retry_key=retry_key, retry_key__gt="", received_at__gt=since)
+    together = tried.order_by().values("agent")
+    return together.annotate(tries=Count("pk")).values_list("tries", flat=True)
+
+
+_TRIES: Final = statements.Read(_tries)
 
 
 def get_world(

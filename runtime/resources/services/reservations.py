@@ -6,7 +6,7 @@ flow's lock and writes the entries that are returned; `journal` settles whatever
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.db.models import F, QuerySet
@@ -166,8 +166,15 @@ def _sorted(rows: Iterable[Reservation]) -> list[Reservation]:
 
 def _take(resource_pk: int, amount: int) -> bool:
     """Reserve where it fits: the one place where racers meet."""
+    return _TAKEN.run(resource_pk=resource_pk, amount=amount) == 1
+
+
+def _taken(*, resource_pk: int, amount: int) -> tuple[QuerySet[Resource], dict[str, Any]]:
     room = Resource.objects.filter(pk=resource_pk, capacity__gte=F("reserved") + F("committed") + amount)
-    return room.update(reserved=F("reserved") + amount) == 1
+    return room, {"reserved": F("reserved") + amount}
+
+
+_TAKEN: Final = statements.Change(_taken)
 
 
 def _take_all(rows: Sequence[Reservation]) -> bool:

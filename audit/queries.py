@@ -1,13 +1,13 @@
 """Reads of the ledger: entries by their kinds, and texts by their commitments."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import QuerySet
 
-from audit import canonical, cells, chain
+from audit import canonical, cells, chain, statements
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 
@@ -17,7 +17,8 @@ def list_payloads(*, tenant: str, stream: str, kinds: Collection[Kind]) -> list[
 
     For comparisons with rows: an entry that cannot be read proves nothing, so it is left out.
     """
-    return readable(_of_stream(tenant, stream, kinds))
+    rows = _OF_STREAM.rows(tenant=tenant, stream=stream, kinds=sorted(kinds))
+    return [(kind, body["payload"]) for kind, body in _decoded(rows)]
 
 
 def list_payloads_of_streams(
@@ -44,8 +45,17 @@ def list_payloads_and_of_kind(
     return readable(_of_stream(tenant, stream, kinds).union(of_kind, all=True))
 
 
-def _of_stream(tenant: str, stream: str, kinds: Collection[Kind]) -> QuerySet[LedgerEntry]:
+def _of_stream(tenant: str, stream: str, kinds: Collection[str]) -> QuerySet[LedgerEntry]:
     return LedgerEntry.objects.filter(tenant=tenant, stream=stream, kind__in=list(kinds))
+
+
+def _stored_of_stream(
+    *, tenant: str, stream: str, kinds: list[str]
+) -> QuerySet[LedgerEntry, tuple[int, str, Any]]:
+    return _of_stream(tenant, stream, kinds).order_by().values_list("id", "kind", "body")
+
+
+_OF_STREAM: Final = statements.Read(_stored_of_stream)
 
 
 def list_dated(
@@ -89,7 +99,11 @@ def readable(rows: QuerySet[LedgerEntry]) -> list[tuple[Kind, dict[str, Any]]]:
 
 
 def _bodies(rows: QuerySet[LedgerEntry]) -> Iterator[tuple[Kind, dict[str, Any]]]:
-    for _, kind, stored in sorted(rows.order_by().values_list("id", "kind", "body")):
+    return _decoded(rows.order_by().values_list("id", "kind", "body"))
+
+
+def _decoded(rows: Iterable[tuple[int, str, Any]]) -> Iterator[tuple[Kind, dict[str, Any]]]:
+    for _, kind, stored in sorted(rows):
         try:
             body = canonical.decode(bytes(stored))
             payload = body["payload"]

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.core.exceptions import EmptyResultSet
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models import Expression, Field, Model, QuerySet, UUIDField
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import DatabaseDefault
 from django.db.models.query import FlatValuesListIterable, ModelIterable, get_related_populators
@@ -36,6 +36,8 @@ class Slot(Expression):
     def __init__(self, name: str, place: int | None = None) -> None:
         super().__init__()
         self.name, self.place = name, place
+        # Whether the column that it is compared with holds UUIDs; None where that is not known.
+        self.takes_uuid: bool | None = None
 
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:
         """A placeholder whose parameter is this slot, to be filled."""
@@ -43,8 +45,11 @@ class Slot(Expression):
 
     def fill(self, values: Mapping[str, Any], database: BaseDatabaseWrapper) -> Any:
         """The parameter of this slot among `values`, as the database takes it."""
-        value = values[self.name]
-        return _parameter(value if self.place is None else value[self.place], database)
+        value = values[self.name] if self.place is None else values[self.name][self.place]
+        if self.takes_uuid is not None and isinstance(value, UUID) is not self.takes_uuid:
+            # SQLite keeps UUIDs as other texts than people write: this would find nothing without a word.
+            raise TypeError(f"{self.name} is a {type(value).__name__}")
+        return _parameter(value, database)
 
 
 class _Stored(Slot):
@@ -73,7 +78,8 @@ class Read(Generic[Row]):
     def rows(self, *form: Hashable, **values: Any) -> list[Row]:
         """All rows, as `list(self.plain(*form, **values))` gives them.
 
-        Raises TypeError for a value of another type: None is never equal to anything in SQL.
+        Raises TypeError for a value of another type, a UUID as text and None among them: it would be equal to
+        nothing in SQL.
         """
         database = connections[DEFAULT_DB_ALIAS]
         compiled = self._compiled(database, form, values)
@@ -82,6 +88,10 @@ class Read(Generic[Row]):
     def first(self, *form: Hashable, **values: Any) -> Row | None:
         """The first row; None where there is none. `build` bounds the rows and says which is the first."""
         return next(iter(self.rows(*form, **values)), None)
+
+    def exists(self, *form: Hashable, **values: Any) -> bool:
+        """Whether there is any row. `build` bounds the rows, as `any_of` does."""
+        return bool(self.rows(*form, **values))
 
     def _compiled(
         self, database: BaseDatabaseWrapper, form: tuple[Hashable, ...], values: Mapping[str, Any]
@@ -97,6 +107,11 @@ class Read(Generic[Row]):
             self._forms.pop(next(iter(self._forms)), None)
         self._forms[key] = compiled
         return compiled
+
+
+def any_of(rows: QuerySet[AnyModel, Any]) -> QuerySet[AnyModel, Any]:
+    """At most one of the rows, by its key: for `Read.exists`."""
+    return rows.order_by().values_list("pk", flat=True)[:1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +160,7 @@ class Change:
 
 def _compile_change(rows: QuerySet[Any, Any], changes: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
     query: Any = rows.query.chain(UpdateQuery)
+    _note_columns(query.where)
     query.add_update_values(
         {
             name: _Stored(value.name, rows.model._meta.get_field(name)) if type(value) is Slot else value
@@ -179,6 +195,7 @@ def _parameter(value: Any, database: BaseDatabaseWrapper) -> Any:
 
 def _compile(rows: QuerySet[Any, Any]) -> _Compiled | None:
     """The statement of a QuerySet of whole rows or of `values_list`; None where it can find nothing."""
+    _note_columns(rows.query.where)
     compiler = rows.query.get_compiler(connection=connection)
     try:
         sql, params = compiler.as_sql()
@@ -187,6 +204,18 @@ def _compile(rows: QuerySet[Any, Any]) -> _Compiled | None:
     are_models = issubclass(rows._iterable_class, ModelIterable)
     read = _reader_of_models(compiler) if are_models else _reader_of_values(rows, compiler)
     return _Compiled(sql, params, rows.query.select_for_update, read)
+
+
+def _note_columns(condition: Any) -> None:
+    """Tell each slot of a condition whether it is compared with UUIDs."""
+    for part in getattr(condition, "children", ()):
+        _note_columns(part)
+    compared = getattr(condition, "rhs", None)
+    # A list of slots has become an expression of its own.
+    for slot in getattr(compared, "source_expressions", [compared]):
+        if isinstance(slot, Slot):
+            column = condition.lhs.output_field
+            slot.takes_uuid = isinstance(getattr(column, "target_field", column), UUIDField)
 
 
 def _converted(compiler: SQLCompiler) -> Callable[[Sequence[Any]], Iterable[Sequence[Any]]]:

@@ -1,7 +1,8 @@
 """What one governed action in one call does in process: statements, Python calls, and CPU of this thread.
 
-Run as `python -m bench.action_profile --database sqlite` (or `postgresql`). The number of Python calls hardly
-changes with what else the machine does; CPU is given beside a fixed piece of Python work of the same minute.
+Run as `python -m bench.action_profile --database sqlite` (or `postgresql`). With `--what attempt` it measures
+the attempt that follows: claim, simulated call, record. The number of Python calls hardly changes with what
+else the machine does; CPU is given beside a fixed piece of Python work of the same minute.
 """
 
 import argparse
@@ -20,27 +21,29 @@ from bench import action, environment
 from bench.__main__ import POSTGRES
 from demo.client import PROTOCOL_VERSION
 
-CALLS, ROUNDS = 60, 7
+CALLS, ROUNDS, WARM = 60, 7, 20
 
 
 def main() -> None:
     """Make a stand, and measure in a process of its environment."""
     parser = argparse.ArgumentParser(prog="bench.action_profile", description=__doc__)
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument("--what", choices=("action", "attempt"), default="action")
     parser.add_argument("--slowest", type=int, default=0, help="how many of the slowest functions to list")
     parser.add_argument("--key", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.key:
-        _measure(asked.key, asked.slowest)
+        _measure(asked.key, asked.what, asked.slowest)
         return
     with environment.sqlite() if asked.database == "sqlite" else environment.postgres(POSTGRES) as stand:
         action.load(stand)
         key = environment.manage(stand, "issue_key", action.AGENT)
-        again = [sys.executable, "-m", "bench.action_profile", "--key", key, "--slowest", str(asked.slowest)]
+        again = [sys.executable, "-m", "bench.action_profile", "--key", key, "--what", asked.what]
+        again += ["--slowest", str(asked.slowest)]
         subprocess.run(again, cwd=environment.ROOT, env=stand.environ, check=True)
 
 
-def _measure(key: str, slowest: int) -> None:
+def _measure(key: str, what: str, slowest: int) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
     import django
 
@@ -48,8 +51,8 @@ def _measure(key: str, slowest: int) -> None:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
-    act = _action(key)
-    for _ in range(20):
+    act = _action(key) if what == "action" else _attempt(key)
+    for _ in range(WARM):
         act()
     with CaptureQueriesContext(connection) as captured:
         act()
@@ -91,6 +94,25 @@ def _action(key: str) -> Callable[[], None]:
             raise RuntimeError(f"the bench's proposal was not accepted: {answer.content!r}")
 
     return act
+
+
+def _attempt(key: str) -> Callable[[], None]:
+    """One attempt of an intent that is ready: they are all made beforehand."""
+    from runtime.execution.services import attempting
+    from runtime.execution.services.attempting import AttemptStatus
+    from runtime.flows.models import Intent
+
+    act = _action(key)
+    for _ in range(WARM + 1 + CALLS * (ROUNDS + 1)):
+        act()
+    waiting = iter(list(Intent.objects.values_list("pk", flat=True)))
+
+    def attempt() -> None:
+        found = attempting.attempt(next(waiting), owner="bench")
+        if found.status is not AttemptStatus.SUCCEEDED:
+            raise RuntimeError(f"the bench's attempt did not succeed: {found}")
+
+    return attempt
 
 
 def _yardstick_ms() -> float:

@@ -148,14 +148,20 @@ def _folded_again(
 
 def _stored(tenant: str, dfid: UUID, entry: Said) -> dict[str, Any] | None:
     """The record that an entry is about; None where what is stored is not that."""
-    rows = DecisionRecord.objects.filter(tenant=tenant, dfid=dfid, seq=entry.seq - 1)
-    body = cells.bytes_of(rows.values_list("body", flat=True).first()) or b""
+    body = cells.bytes_of(_RECORD.first(tenant=tenant, dfid=dfid, seq=entry.seq - 1)) or b""
     try:
         record = canonical.decode(body)
         same = fold.record_hash(record) == entry.payload["record_hash"]
     except (canonical.CanonicalError, TypeError, KeyError):
         return None
     return record if same else None
+
+
+def _record(*, tenant: str, dfid: UUID, seq: int) -> QuerySet[DecisionRecord, Any]:
+    return DecisionRecord.objects.filter(tenant=tenant, dfid=dfid, seq=seq).values_list("body", flat=True)
+
+
+_RECORD: Final = statements.Read(_record)
 
 
 def said_of(body: bytes) -> Said:

@@ -1,5 +1,7 @@
 """However often an intent is asked for, sent or attempted, the target does it once."""
 
+from uuid import UUID
+
 import pytest
 
 from audit.verification.verify import Whole, verify_database
@@ -14,7 +16,7 @@ def test_eight_duplicate_intents_have_one_effect(racing_desk: Console) -> None:
     dfid = racing_desk.open()
     body = racing_desk.body(dfid)
     answers = racing.race(8, lambda _: racing_desk.send(dfid, body, "one-key"))
-    (intent_id,) = {answer.ok()["intent_id"] for answer in answers}
+    (intent_id,) = {UUID(answer.ok()["intent_id"]) for answer in answers}
     racing.race(8, lambda number: attempting.attempt(intent_id, owner=f"worker-{number}"))
     racing.patiently(lambda: attempting.attempt(intent_id, owner="the last"))
     assert (racing_desk.broker.calls, racing_desk.effects()) == (1, 1)

@@ -4,11 +4,13 @@ In a restored database what ran in the lost time is missing, at every step of wh
 before `sent_at` was noted took a 5xx or a redirect for a refusal, which may have come after the effect.
 """
 
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
+from audit import statements
 from runtime.contracts.receipt import FailureClass
 from runtime.contracts.states import AttemptState, FlowState, IntentState, Purpose
 from runtime.epochs.models import Epoch
@@ -29,8 +31,7 @@ def may_have_happened(*, intent: Intent, key: str) -> bool:
     if intent.purpose != Purpose.CALL:
         return False
     calls = Attempt.objects.filter(intent=intent, target_key=key)
-    since = Epoch.objects.filter(ended_at__gt=intent.created_at).order_by("-number")
-    restored_at = since.values_list("restored_at", flat=True).first()
+    restored_at = _RESTORED_AT.first(since=intent.created_at)
     # All that was live is in doubt since the restore, so that a RESUME without a call after it is newer.
     is_resumed = 0 < intent.attempts == intent.answered
     if restored_at is not None and not is_resumed and not calls.filter(started_at__gte=restored_at).exists():
@@ -40,6 +41,14 @@ def may_have_happened(*, intent: Intent, key: str) -> bool:
     refused = calls.filter(_TAKEN_AS_REFUSED, number__gt=intent.answered).order_by("-number")
     number = refused.values_list("number", flat=True).first()
     return number is not None and not calls.filter(state=AttemptState.UNKNOWN, number__gt=number).exists()
+
+
+def _restored_at(*, since: datetime) -> QuerySet[Epoch, datetime | None]:
+    ended = Epoch.objects.filter(ended_at__gt=since).order_by("-number")
+    return ended.values_list("restored_at", flat=True)[:1]
+
+
+_RESTORED_AT: Final = statements.Read(_restored_at)
 
 
 def list_taken_as_refused(*, tenant: str, limit: int) -> list[UUID]:

@@ -8,13 +8,14 @@ is under way.
 import threading
 import time
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TypeVar
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import QuerySet
 
-from audit import actors, events
+from audit import actors, events, statements
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import (
@@ -241,7 +242,7 @@ def _blocking_reason(journal: Journal, intent: Intent, recorded: RecordedFlow) -
 
     What it claims of resources is pinned when all holds.
     """
-    verdict = Verdict.objects.select_related("bundle").get(pk=intent.proposal_id)
+    [verdict] = _VERDICT.rows(proposal=intent.proposal_id)
     mismatch = recorded.compare_verdict(verdict)
     if mismatch is not None:
         journal.add(mismatch.event())
@@ -266,12 +267,12 @@ def _take(
     flow, number, step = journal.flow, intent.attempts + 1, current.step
     direction, purpose = Direction(intent.direction), Purpose(intent.purpose)
     lease_until = journal.at + timedelta(seconds=settings.DIR_LEASE_S)
-    changed = Intent.objects.filter(pk=intent.pk, state=IntentState.PENDING, attempts=intent.attempts).update(
-        state=IntentState.CLAIMED, attempts=number, lease_owner=owner, lease_until=lease_until
+    changed = _CLAIMED.run(
+        intent=intent.pk, tried=intent.attempts, number=number, owner=owner, lease_until=lease_until
     )
     if changed != 1:
         raise transactions.ConcurrentUpdateError
-    Attempt.objects.create(
+    attempt = Attempt(
         intent=intent,
         number=number,
         step=step.step,
@@ -282,6 +283,7 @@ def _take(
         state=AttemptState.STARTED,
         started_at=journal.at,
     )
+    statements.insert([attempt])
     if flow.state == FlowState.ACCEPTED:
         journal.transition(FlowState.EXECUTING)
     elif flow.state == FlowState.PARTIAL_SUCCESS_DIRTY:
@@ -311,6 +313,22 @@ def _take(
         purpose=purpose,
         on_unknown=doubts.on_unknown(current, place),
     )
+
+
+def _verdict(*, proposal: UUID) -> QuerySet[Verdict]:
+    return Verdict.objects.select_related("bundle").filter(pk=proposal)
+
+
+def _claimed(
+    *, intent: UUID, tried: int, number: int, owner: str, lease_until: datetime
+) -> tuple[QuerySet[Intent], dict[str, Any]]:
+    waiting = Intent.objects.filter(pk=intent, state=IntentState.PENDING, attempts=tried)
+    claimed = {"state": IntentState.CLAIMED, "attempts": number}
+    return waiting, {**claimed, "lease_owner": owner, "lease_until": lease_until}
+
+
+_VERDICT: Final = statements.Read(_verdict)
+_CLAIMED: Final = statements.Change(_claimed)
 
 
 def claim_lost_call(journal: Journal, intent: Intent, plan: IntentPlan) -> None:

@@ -92,6 +92,9 @@ def settle(*, journal: Journal, intent: Intent, effect: Effect, by: str, key: st
     """
     if effect not in KNOWN_EFFECTS:
         raise ValueError("UNKNOWN settles nothing")
+    is_any = calls_in_doubt.is_call_in_doubt(intent=intent, key=key) if key else True
+    if not is_any:  # as after nearly every call
+        return 0
     rows = Attempt.objects.filter(calls_in_doubt.IN_DOUBT, intent=intent)
     return _write(journal, rows.filter(target_key=key) if key else rows, intent, effect=effect, by=by)
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
-from audit import actors, canonical, events
+from django.db.models import QuerySet
+
+from audit import actors, canonical, events, statements
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect, FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.core import ports, transactions
@@ -233,9 +236,8 @@ def _record(
     listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed, *wrong)]
     _change(intent, state=intent_records.ENDED_BY[status], finished_at=journal.at)
     # From the first attempt to this moment; 0 where nothing was ever tried.
-    attempts = Attempt.objects.filter(intent=intent).order_by("number")
-    began_at = attempts.values_list("started_at", flat=True).first()
-    outcome = Outcome.objects.create(
+    began_at = _BEGAN_AT.first(intent=intent.pk)
+    outcome = Outcome(
         intent=intent,
         status=status,
         error_category=str(error_category)[:32],
@@ -248,6 +250,7 @@ def _record(
         recorded_by=recorded_by,
         recorded_at=journal.at,
     )
+    statements.insert([outcome])
     journal.add(
         events.OutcomeRecorded(
             intent_id=str(intent.pk),
@@ -287,8 +290,19 @@ def _change(intent: Intent, **columns: Any) -> None:
     for name, value in columns.items():
         setattr(intent, name, value)
     intent.lease_owner, intent.lease_until = "", None
-    changed = Intent.objects.filter(pk=intent.pk, state=before, attempts=attempts).update(
-        lease_owner="", lease_until=None, **columns
-    )
-    if changed != 1:
+    if _CHANGED.run(pk=intent.pk, before=before, tried=attempts, **columns) != 1:
         raise transactions.ConcurrentUpdateError
+
+
+def _changed(*, pk: UUID, before: str, tried: int, **columns: Any) -> tuple[QuerySet[Intent], dict[str, Any]]:
+    rows = Intent.objects.filter(pk=pk, state=before, attempts=tried)
+    return rows, {"lease_owner": "", "lease_until": None, **columns}
+
+
+def _began_at(*, intent: UUID) -> QuerySet[Attempt, datetime]:
+    calls = Attempt.objects.filter(intent=intent).order_by("number")
+    return calls.values_list("started_at", flat=True)[:1]
+
+
+_CHANGED: Final = statements.Change(_changed)
+_BEGAN_AT: Final = statements.Read(_began_at)

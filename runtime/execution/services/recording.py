@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Any, Final, assert_never
+from uuid import UUID
 
 from django.conf import settings
+from django.db.models import QuerySet
 
-from audit import actors, events, ledger
+from audit import actors, events, ledger, statements
 from audit.payload_keys import PayloadClass
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
@@ -219,8 +221,20 @@ def _reopen(claim: Claimed) -> tuple[Journal, Intent, Attempt]:
     if found is None:
         raise LookupError("a claimed intent is never deleted")
     flow, intent = found
-    attempt = Attempt.objects.get(intent=intent, number=claim.number)
+    [attempt] = _ATTEMPT.rows(intent=intent.pk, number=claim.number)
     return Journal(flow=flow, actor=actors.SYSTEM, at=clock.now()), intent, attempt
+
+
+def _attempt(*, intent: UUID, number: int) -> QuerySet[Attempt]:
+    return Attempt.objects.filter(intent=intent, number=number)
+
+
+def _finished(*, pk: int, **columns: Any) -> tuple[QuerySet[Attempt], dict[str, Any]]:
+    return Attempt.objects.filter(pk=pk, state=AttemptState.STARTED), columns
+
+
+_ATTEMPT: Final = statements.Read(_attempt)
+_FINISHED: Final = statements.Change(_finished)
 
 
 def _is_ours(intent: Intent, attempt: Attempt, claim: Claimed) -> bool:
@@ -288,7 +302,8 @@ def _finish(journal: Journal, attempt: Attempt, result: CallResult, *, again: Re
     attempt.status_code = result.status_code
     attempt.error_category = failure.category if failure else ""
     attempt.detail = failure.detail if failure else ""
-    changed = Attempt.objects.filter(pk=attempt.pk, state=AttemptState.STARTED).update(
+    changed = _FINISHED.run(
+        pk=attempt.pk,
         state=attempt.state,
         finished_at=attempt.finished_at,
         status_code=attempt.status_code,

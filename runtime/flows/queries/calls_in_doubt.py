@@ -9,9 +9,12 @@ import heapq
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
+from typing import Final
+from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
+from audit.statements import Read, any_of
 from runtime.contracts.states import LIVE_INTENTS, AttemptState, Direction, Effect, Purpose
 from runtime.flows.models import Attempt, Flow, Intent, StepReceipt
 
@@ -25,12 +28,26 @@ UNANSWERED = IN_DOUBT & Q(number__gt=F("intent__answered"))
 
 def is_in_doubt(*, intent: Intent) -> bool:
     """Whether any call of it is in doubt, of whichever step."""
-    return Attempt.objects.filter(IN_DOUBT, intent=intent).exists()
+    return _IN_DOUBT.exists(intent=intent.pk)
+
+
+def _in_doubt(*, intent: UUID) -> QuerySet[Attempt]:
+    return any_of(Attempt.objects.filter(IN_DOUBT, intent=intent))
+
+
+_IN_DOUBT: Final = Read(_in_doubt)
 
 
 def is_call_in_doubt(*, intent: Intent, key: str) -> bool:
     """Whether a call of it under this key, so of one step in one direction, is in doubt."""
-    return Attempt.objects.filter(IN_DOUBT, intent=intent, target_key=key).exists()
+    return _CALL_IN_DOUBT.exists(intent=intent.pk, key=key)
+
+
+def _call_in_doubt(*, intent: UUID, key: str) -> QuerySet[Attempt]:
+    return any_of(Attempt.objects.filter(IN_DOUBT, intent=intent, target_key=key))
+
+
+_CALL_IN_DOUBT: Final = Read(_call_in_doubt)
 
 
 def get_newest(*, intent: Intent) -> Attempt | None:
@@ -41,7 +58,14 @@ def get_newest(*, intent: Intent) -> Attempt | None:
 
 def is_call_unanswered(*, intent: Intent, key: str) -> bool:
     """Whether a call under this key is in doubt that no person has answered for: RESUME is such an answer."""
-    return Attempt.objects.filter(UNANSWERED, intent=intent, target_key=key).exists()
+    return _UNANSWERED.exists(intent=intent.pk, key=key)
+
+
+def _unanswered(*, intent: UUID, key: str) -> QuerySet[Attempt]:
+    return any_of(Attempt.objects.filter(UNANSWERED, intent=intent, target_key=key))
+
+
+_UNANSWERED: Final = Read(_unanswered)
 
 
 def is_done_unrecorded(*, intent: Intent, key: str) -> bool:
@@ -50,8 +74,14 @@ def is_done_unrecorded(*, intent: Intent, key: str) -> bool:
     A person has yet to mark it done, so the walk is still before it. So is one whose receipt a person is to
     look at.
     """
-    done = Attempt.objects.filter(HAPPENED, intent=intent, target_key=key)
-    return done.exists()
+    return _DONE.exists(intent=intent.pk, key=key)
+
+
+def _done(*, intent: UUID, key: str) -> QuerySet[Attempt]:
+    return any_of(Attempt.objects.filter(HAPPENED, intent=intent, target_key=key))
+
+
+_DONE: Final = Read(_done)
 
 
 def has_receipt(*, intent: Intent, key: str) -> bool:
@@ -65,13 +95,20 @@ def is_replaced_known_done(*, intent: Intent, key: str) -> bool:
     Its target had reported no such call, and then its receipt arrived. A person's RESUME answers for
     that as well.
     """
-    unanswered = _known_done(intent, Direction.FORWARD).filter(number__gt=intent.answered)
-    return unanswered.exclude(target_key=key).exists()
+    return _REPLACED_DONE.exists(intent=intent.pk, answered=intent.answered, key=key)
+
+
+def _replaced_done(*, intent: UUID, answered: int, key: str) -> QuerySet[Attempt]:
+    unanswered = _known_done(intent, Direction.FORWARD).filter(number__gt=answered)
+    return any_of(unanswered.exclude(target_key=key))
+
+
+_REPLACED_DONE: Final = Read(_replaced_done)
 
 
 def is_at_hand_known_done(*, intent: Intent) -> bool:
     """Whether the call that a person is asked about is known to have happened: its receipt came too late."""
-    return _known_done(intent, Direction(intent.direction)).exists()
+    return _known_done(intent.pk, Direction(intent.direction)).exists()
 
 
 def list_known_done(*, intent: Intent) -> frozenset[str]:
@@ -79,11 +116,11 @@ def list_known_done(*, intent: Intent) -> frozenset[str]:
 
     Without those of which a person had stated something else: that person, or another, is asked again.
     """
-    rows = _known_done(intent, Direction.FORWARD).exclude(CONTRADICTED)
+    rows = _known_done(intent.pk, Direction.FORWARD).exclude(CONTRADICTED)
     return frozenset(rows.values_list("step", flat=True))
 
 
-def _known_done(intent: Intent, direction: Direction) -> QuerySet[Attempt]:
+def _known_done(intent: UUID, direction: Direction) -> QuerySet[Attempt]:
     recorded = StepReceipt.objects.filter(
         intent=OuterRef("intent"), step=OuterRef("step"), direction=OuterRef("direction")
     )
@@ -96,8 +133,15 @@ def needs_person(*, flow: Flow) -> bool:
 
     What a walk that turned back has left in doubt behind it was a person's decision.
     """
+    return _NEEDS_PERSON.exists(dfid=flow.pk)
+
+
+def _needs_person(*, dfid: UUID) -> QuerySet[Attempt]:
     at_hand = Q(direction=F("intent__direction"))
-    return Attempt.objects.filter(UNANSWERED & at_hand, intent__flow=flow).exists()
+    return any_of(Attempt.objects.filter(UNANSWERED & at_hand, intent__flow=dfid))
+
+
+_NEEDS_PERSON: Final = Read(_needs_person)
 
 
 def is_flow_in_doubt(*, flow: Flow) -> bool:
@@ -174,7 +218,14 @@ def is_flow_contradicted(*, flow: Flow) -> bool:
 
     No longer so once someone who has seen both has corrected the statement.
     """
-    return Attempt.objects.filter(CONTRADICTED, intent__flow=flow).exists()
+    return _FLOW_CONTRADICTED.exists(dfid=flow.pk)
+
+
+def _flow_contradicted(*, dfid: UUID) -> QuerySet[Attempt]:
+    return any_of(Attempt.objects.filter(CONTRADICTED, intent__flow=dfid))
+
+
+_FLOW_CONTRADICTED: Final = Read(_flow_contradicted)
 
 
 def count_contradicted(*, tenant: str) -> int:

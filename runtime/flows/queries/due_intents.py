@@ -3,10 +3,12 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from audit import statements
 from runtime.contracts.states import (
     ENDED,
     AgentStatus,
@@ -50,21 +52,28 @@ class AgentStanding:
 
 def get_standing(*, agent_pk: int) -> AgentStanding:
     """Whether a stop or the agent's status keeps its calls back, and why. One query, never cached."""
-    in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
-    row = Agent.objects.annotate(all_stopped=Exists(in_force), recovering=current_epoch.recovering()).get(
-        pk=agent_pk
-    )
+    [(status, stopped_at, is_all_stopped, is_recovering)] = _STANDING.rows(agent=agent_pk)
     stopped_by = None
-    if row.recovering:
+    if is_recovering:
         stopped_by = current_epoch.RECOVERY
-    elif row.all_stopped:
+    elif is_all_stopped:
         stopped_by = SYSTEM_STOPPED
-    elif row.stopped_at is not None:
+    elif stopped_at is not None:
         stopped_by = AGENT_STOPPED
     held_by = stopped_by
-    if held_by is None and row.status in HOLDING_STATUSES:
-        held_by = f"AGENT_{row.status}"
-    return AgentStanding(status=AgentStatus(row.status), held_by=held_by, stopped_by=stopped_by)
+    if held_by is None and status in HOLDING_STATUSES:
+        held_by = f"AGENT_{status}"
+    return AgentStanding(status=AgentStatus(status), held_by=held_by, stopped_by=stopped_by)
+
+
+def _standing(*, agent: int) -> QuerySet[Agent, tuple[str, datetime | None, bool, bool]]:
+    in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
+    rows = Agent.objects.filter(pk=agent)
+    rows = rows.annotate(is_all_stopped=Exists(in_force), is_recovering=current_epoch.recovering())
+    return rows.values_list("status", "stopped_at", "is_all_stopped", "is_recovering")
+
+
+_STANDING: Final = statements.Read(_standing)
 
 
 def get_stop(*, tenant: str) -> str | None:

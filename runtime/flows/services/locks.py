@@ -1,7 +1,11 @@
 """Row locks in their one order: root flow, children, agent, state, budgets, intent, escalation, heads."""
 
+from typing import Final
 from uuid import UUID
 
+from django.db.models import QuerySet
+
+from audit import statements
 from runtime.flows.models import Flow, Intent
 from runtime.flows.queries import children
 from runtime.registry.models import Agent
@@ -30,8 +34,15 @@ def lock_own(*, agent: Agent, dfid: UUID) -> Flow | None:
 
 def lock_one(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
     """The flow alone, locked: only for what cannot end it."""
-    rows = Flow.objects.select_for_update().filter(dfid=dfid)
-    return (rows if tenant is None else rows.filter(tenant=tenant)).first()
+    return _FLOW.first(dfid=dfid) if tenant is None else _FLOW_OF.first(dfid=dfid, tenant=tenant)
+
+
+def _flow(*, dfid: UUID) -> QuerySet[Flow]:
+    return Flow.objects.select_for_update().filter(dfid=dfid)
+
+
+def _flow_of(*, dfid: UUID, tenant: str) -> QuerySet[Flow]:
+    return _flow(dfid=dfid).filter(tenant=tenant)
 
 
 def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Intent] | None:
@@ -40,17 +51,29 @@ def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Int
     The agent is locked between them where the intent has several steps: a partially executed flow locks it.
     A claim asks for it `with_agent`: no right is withdrawn between its check and its commit.
     """
-    known = (
-        Intent.objects.filter(intent_id=intent_id).values_list("flow_id", "flow__agent_id", "steps").first()
-    )
+    known = _KNOWN.first(intent_id=intent_id)
     if known is None:
         return None
     dfid, agent_pk, steps = known
     flow = lock_flow(dfid=dfid)
     agent = agents.lock_by_pk(pk=agent_pk) if with_agent or steps > 1 else None
-    intent = Intent.objects.select_for_update().get(intent_id=intent_id)
-    if flow is None:
+    intent = _INTENT.first(intent_id=intent_id)
+    if flow is None or intent is None:
         return None
     if agent is not None:
         flow.agent = agent
     return flow, intent
+
+
+def _known(*, intent_id: UUID) -> QuerySet[Intent, tuple[UUID, int, int]]:
+    return Intent.objects.filter(intent_id=intent_id).values_list("flow_id", "flow__agent_id", "steps")
+
+
+def _intent(*, intent_id: UUID) -> QuerySet[Intent]:
+    return Intent.objects.select_for_update().filter(intent_id=intent_id)
+
+
+_FLOW: Final = statements.Read(_flow)
+_FLOW_OF: Final = statements.Read(_flow_of)
+_KNOWN: Final = statements.Read(_known)
+_INTENT: Final = statements.Read(_intent)

@@ -71,17 +71,24 @@ def compare_rules(*, agent: Agent, kind_name: str) -> tuple[PolicyBundle, tuple[
 def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, str], str]:
     """The digest of the active rules by agent (pk) and kind name, in one query for all of them."""
     asked = list(cases)
-    rows = PolicyKind.objects.filter(active=True, kind__in={kind for _, kind in asked})
+    rows = _IN_FORCE.rows(names=sorted({kind for _, kind in asked}))
     bodies = {
         (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
     }
     digests = {}
     for agent, kind in asked:
-        row = agent.active_manifest
+        row = granted_kinds.active_row(agent)
         trusted = row is not None and recorded_versions.compare_manifest(agent, row) is None
         manifest = bytes(row.body) if row is not None and trusted else None
         digests[agent.pk, kind] = _bundle_digest(manifest, bodies.get((agent.tenant, kind)))
     return digests
+
+
+def _in_force(*, names: list[str]) -> QuerySet[PolicyKind]:
+    return PolicyKind.objects.filter(active=True, kind__in=names)
+
+
+_IN_FORCE: Final = statements.Read(_in_force)
 
 
 def get_facts(

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import quote
 
 from django.conf import settings
+from django.db.models import QuerySet
 
-from audit import canonical
+from audit import canonical, statements
 from runtime.registry.models import Target
 
 
@@ -27,7 +29,14 @@ NOWHERE = TargetEndpoint(base_url="")
 
 def get_target(*, tenant: str, name: str) -> Target | None:
     """The row of a target; None where there is none of this name."""
-    return Target.objects.of(tenant).filter(name=name).first()
+    return _TARGET.first(tenant=tenant, name=name)
+
+
+def _target(*, tenant: str, name: str) -> QuerySet[Target]:
+    return Target.objects.of(tenant).filter(name=name)
+
+
+_TARGET: Final = statements.Read(_target)
 
 
 def get_place(*, tenant: str, name: str) -> TargetEndpoint | None:

@@ -7,6 +7,7 @@ flow's lock and writes the entries that are returned; `journal` settles whatever
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from django.conf import settings
 from django.db.models import F, QuerySet
@@ -64,7 +65,7 @@ def pin(*, intent: "Intent", at: datetime) -> list[events.Event] | None:
 
     A lease that had ended is taken again. On None nothing has changed.
     """
-    rows = _rows(Reservation.objects.filter(flow=intent.flow_id, proposal=intent.proposal_id))
+    rows = _sorted(_CLAIMED.rows(dfid=intent.flow_id, proposal=intent.proposal_id))
     lapsed = [row for row in rows if row.state == ReservationState.RELEASED]
     if not _take_all(lapsed):
         return None
@@ -188,17 +189,30 @@ def _take_all(rows: Sequence[Reservation]) -> bool:
 
 def _move(row: Reservation, *, committed: int) -> None:
     """From reserved to `committed`, or released."""
-    changed = Resource.objects.filter(pk=row.resource_id, reserved__gte=row.amount).update(
-        reserved=F("reserved") - row.amount, committed=F("committed") + committed
-    )
-    if changed != 1:
+    if _MOVED.run(resource_pk=row.resource_id, amount=row.amount, committed=committed) != 1:
         raise transactions.ConcurrentUpdateError
+
+
+def _moved(*, resource_pk: int, amount: int, committed: int) -> tuple[QuerySet[Resource], dict[str, Any]]:
+    held = Resource.objects.filter(pk=resource_pk, reserved__gte=amount)
+    return held, {"reserved": F("reserved") - amount, "committed": F("committed") + committed}
 
 
 def _change(row: Reservation, state: ReservationState, *, reason: str, ended_at: datetime | None) -> None:
     """Compare-and-swap on the state that was read; a lease ends with any change."""
-    changed = Reservation.objects.filter(pk=row.pk, state=row.state).update(
-        state=state, reason=reason, ended_at=ended_at, lease_until=None
-    )
+    changed = _CHANGED.run(pk=row.pk, before=row.state, state=state, reason=reason, ended_at=ended_at)
     if changed != 1:
         raise transactions.ConcurrentUpdateError
+
+
+def _changed(*, pk: int, before: str, **columns: Any) -> tuple[QuerySet[Reservation], dict[str, Any]]:
+    return Reservation.objects.filter(pk=pk, state=before), {**columns, "lease_until": None}
+
+
+def _claimed(*, dfid: UUID, proposal: UUID) -> QuerySet[Reservation]:
+    return Reservation.objects.filter(flow=dfid, proposal=proposal).select_related("resource")
+
+
+_MOVED: Final = statements.Change(_moved)
+_CHANGED: Final = statements.Change(_changed)
+_CLAIMED: Final = statements.Read(_claimed)

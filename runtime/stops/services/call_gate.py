@@ -10,10 +10,14 @@ once: no transaction waits for the network (docs/decisions, "Calls pass a gate")
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import QuerySet
 
+from audit import statements
 from runtime.contracts.states import AttemptState
 from runtime.core import clock, transactions
 from runtime.flows.models import Attempt
@@ -86,12 +90,19 @@ def passing(*, tenant: str, agent_pk: int, intent_id: UUID, number: int, only_st
         why = standing.stopped_by if only_stops else standing.held_by
         if why is not None:
             raise ClosedError(why)
-        ours = Attempt.objects.filter(intent=intent_id, number=number, state=AttemptState.STARTED)
-        if not ours.update(sent_at=clock.now()):
+        if not _SENT.run(intent=intent_id, number=number, at=clock.now()):
             raise ClosedError(LEASE_LOST)
 
     with _open(tenant, look):
         yield
+
+
+def _sent(*, intent: UUID, number: int, at: datetime) -> tuple[QuerySet[Attempt], dict[str, Any]]:
+    ours = Attempt.objects.filter(intent=intent, number=number, state=AttemptState.STARTED)
+    return ours, {"sent_at": at}
+
+
+_SENT: Final = statements.Change(_sent)
 
 
 @contextmanager

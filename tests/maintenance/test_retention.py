@@ -27,7 +27,15 @@ from runtime.maintenance.models import RetentionRound
 from runtime.maintenance.queries import retention as due
 from runtime.maintenance.services import erasure, retention, scoring
 from runtime.registry.models import PolicyKind
-from tests.support import erased_story, factories, hold_story, incident_story, retention_story, trading_desk
+from tests.support import (
+    erased_story,
+    factories,
+    hold_story,
+    incident_story,
+    query_plans,
+    retention_story,
+    trading_desk,
+)
 from tests.support.retention_story import DAYS, cancel, cancelled
 from tests.support.trading_desk import Desk
 
@@ -309,12 +317,7 @@ def test_what_is_due_is_found_by_an_index(open_desk: Opened, monkeypatch: pytest
         due.count_due(of, tenant=TENANT, at=at)
     assert len(captured) == 2
     for query in captured:
-        with connection.cursor() as cursor:
-            if connection.vendor == "postgresql":
-                cursor.execute("SET LOCAL enable_seqscan = off")
-            explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
-            cursor.execute(explain + query["sql"])
-            plan = " ".join(str(row) for row in cursor.fetchall())
+        plan = query_plans.plan_of(query["sql"], "flow_with_words")
         assert "flow_with_words" in plan, plan
         assert "TEMP B-TREE" not in plan, plan
 

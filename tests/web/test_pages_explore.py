@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
@@ -29,7 +29,7 @@ from runtime.flows.queries import explored_flows
 from runtime.flows.queries.explored_flows import FlowKeys
 from runtime.maintenance.services import sealing
 from runtime.resources.models import Reservation, Resource
-from tests.support import recorded_flows, worlds
+from tests.support import query_plans, recorded_flows, worlds
 from tests.support.recorded_flows import TRACE, Recorded
 from tests.web.test_pages import code_in, sign_in, text_of
 
@@ -369,7 +369,7 @@ def test_each_key_is_answered_by_its_index(key: str) -> None:
     with CaptureQueriesContext(connection) as captured:
         run()
     statements = [each["sql"] for each in captured if each["sql"].startswith("SELECT")]
-    plans = [plan_of(sql, index) for sql in statements]
+    plans = [query_plans.plan_of(sql, index) for sql in statements]
     if connection.vendor == "postgresql":
         looked_up = any(re.search(rf"Index Cond: .*\b{column}\b", plan) for plan in plans)
         assert looked_up or key in BY_CONSTRAINT, plans
@@ -381,32 +381,6 @@ def test_each_key_is_answered_by_its_index(key: str) -> None:
 
 # Unique keys, foreign keys and the order of ids, which PostgreSQL prefers once it has counted rows.
 BY_CONSTRAINT = {"flow ids", "rules digest", "streams", "event in a stream", "records of flows", "record id"}
-
-
-def plan_of(sql: str, index: str) -> str:
-    """The plan of a statement. PostgreSQL takes any index where tables are small, so it has no other here."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            cursor.execute(OTHER_INDEXES, [index])
-            for (name,) in cursor.fetchall():
-                cursor.execute(f'DROP INDEX "{name}"')
-            cursor.execute("SET LOCAL enable_seqscan = off")
-            cursor.execute(f"EXPLAIN {sql}")
-        else:
-            cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
-        plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
-        transaction.set_rollback(True)
-    return plan
-
-
-OTHER_INDEXES = """
-SELECT indexes.relname FROM pg_class indexes
-JOIN pg_index held ON held.indexrelid = indexes.oid
-JOIN pg_class tables ON tables.oid = held.indrelid
-WHERE tables.relname LIKE ANY (ARRAY['audit_%%', 'runtime_%%']) AND indexes.relname <> %s
-AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexes.oid)
-"""
 
 
 def test_no_search_of_entries_reads_their_bytes_for_a_word(reader: Client) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from functools import partial
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -29,7 +30,7 @@ SWITCHES = {
 def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> None:
     stop, resume = SWITCHES[switch]
     admin = end_to_end.person("admin", Role.OPERATOR, Role.SENIOR, Role.ADMIN)
-    waiting = [racing_desk.propose(quantity=1)["intent_id"] for _ in range(24)]
+    waiting = [UUID(racing_desk.propose(quantity=1)["intent_id"]) for _ in range(24)]
     pressed = threading.Event()
 
     def work(number: int) -> list[AttemptStatus]:

@@ -1,6 +1,7 @@
 """Losing every message costs seconds, not correctness."""
 
 from functools import partial
+from uuid import UUID
 
 import pytest
 
@@ -26,6 +27,6 @@ def test_workers_find_what_nobody_rang_for(racing_desk: Console, monkeypatch: py
 
 def test_a_message_that_comes_ten_times_does_nothing_more(racing_desk: Console) -> None:
     verdict = racing_desk.propose()
-    attempt = partial(embedded.attempt_quietly, verdict["intent_id"], owner="worker")
+    attempt = partial(embedded.attempt_quietly, UUID(verdict["intent_id"]), owner="worker")
     assert all(attempt() for _ in range(10))
     assert racing_desk.broker.calls == 1

@@ -1,6 +1,7 @@
 """The switches: who may press which, what the page says then, and where a form may lead back to."""
 
 import re
+from uuid import UUID
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_a_resumption_of_everything_needs_a_reason(reason: str) -> None:
 @pytest.mark.parametrize("address", ["/stop/", "/agents/{agent}/stop/"])
 def test_a_stop_names_the_calls_that_had_begun(address: str) -> None:
     desk = factories.desk()
-    intent_id = desk.propose(desk.open())["intent_id"]
+    intent_id = UUID(desk.propose(desk.open())["intent_id"])
     claimed = claiming.claim(intent_id, owner="a worker")
     assert isinstance(claimed, claiming.Claimed)
     with calling.gate(claimed):

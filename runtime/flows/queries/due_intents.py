@@ -52,7 +52,10 @@ class AgentStanding:
 
 def get_standing(*, agent_pk: int) -> AgentStanding:
     """Whether a stop or the agent's status keeps its calls back, and why. One query, never cached."""
-    [(status, stopped_at, is_all_stopped, is_recovering)] = _STANDING.rows(agent=agent_pk)
+    found = _STANDING.first(agent=agent_pk)
+    if found is None:
+        raise Agent.DoesNotExist
+    status, stopped_at, is_all_stopped, is_recovering = found
     stopped_by = None
     if is_recovering:
         stopped_by = current_epoch.RECOVERY

@@ -44,7 +44,7 @@ def list_newest(*, tenant: str, size: int = NEWEST) -> Sequence[Notice]:
 
 
 def list_of_escalation(*, escalation: Escalation) -> Sequence[Notice]:
-    """Who was, or is to be, told of an escalation, newest first: for `escalations/_notices.html`."""
+    """Who was, or is to be, told of an escalation, newest first."""
     return list(_notices().filter(escalation=escalation))
 
 

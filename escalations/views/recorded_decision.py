@@ -12,7 +12,7 @@ from audit import cells
 from audit.access.permissions import signed_in, tenant_of
 from audit.sealing import keys
 from audit.verification import verify
-from escalations import decision_search, presenters, queries
+from escalations import decision_search, notice_presenters, notice_queries, presenters, queries
 from escalations.models import Escalation
 from escalations.services import recorded_decisions
 from escalations.services.recorded_decisions import RecordedDecision
@@ -47,6 +47,7 @@ def detail(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
         "escalation": escalation,
         "ended": labels.badge(presenters.RESOLUTIONS, escalation.resolution or escalation.state),
         "records": shown,
+        "notices": notice_presenters.notices(notice_queries.list_of_escalation(escalation=escalation)),
         "now": clock.now(),
         "address": request.build_absolute_uri(request.path),
     }

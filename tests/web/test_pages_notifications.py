@@ -5,14 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.template.loader import render_to_string
 from django.test import Client
 from pytest_django.fixtures import Settings
 
 from audit.access.roles import Role
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
-from escalations import notice_presenters, notice_queries
 from escalations.models import Notice, NotificationRoute
 from escalations.services.notices import routes, sending
 from tests.support import factories, incident_story, markup, notice_receivers
@@ -242,15 +240,13 @@ def test_says_when_notices_have_no_link(ada: Client, settings: Settings) -> None
     assert "DIR_PUBLIC_URL" not in text_of(ada, PAGE)
 
 
-def test_the_fragment_names_who_was_told_of_an_escalation(ada: Client) -> None:
+def test_the_record_of_a_decision_names_who_was_told_of_it(ada: Client) -> None:
+    desk = factories.desk()
+    assert "Nobody was notified" in text_of(ada, f"/decisions/{desk.escalate().pk}/")
     add(ada, name="desk chat")
-    row = factories.desk().escalate()
-    listed = notice_presenters.notices(notice_queries.list_of_escalation(escalation=row))
-    assert [(item.route, item.occasion, item.state.word) for item in listed] == [
-        ("desk chat", "opened", "Waiting")
-    ]
-    assert "desk chat" in render_to_string("escalations/_notices.html", {"notices": listed})
-    assert "Nobody was notified" in render_to_string("escalations/_notices.html", {"notices": []})
+    page = text_of(ada, f"/decisions/{desk.escalate().pk}/")
+    assert re.search(r"<bdi>desk chat</bdi> <span[^>]*>opened</span>.*Waiting", page, re.DOTALL)
+    assert "Nobody was notified" not in page
 
 
 QUIET_WRONG = {"quiet_from": "22:00", "quiet_to": "07:00"}

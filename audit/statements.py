@@ -48,7 +48,8 @@ class Slot(Expression):
         value = values[self.name] if self.place is None else values[self.name][self.place]
         if self.takes_uuid is not None and isinstance(value, UUID) is not self.takes_uuid:
             # SQLite keeps UUIDs as other texts than people write: this would find nothing without a word.
-            raise TypeError(f"{self.name} is a {type(value).__name__}")
+            holds = "UUIDs" if self.takes_uuid else "no UUIDs"
+            raise TypeError(f"{self.name} is a {type(value).__name__}, and its column holds {holds}")
         return _parameter(value, database)
 
 

@@ -564,7 +564,7 @@ class ProblemCode(StrEnum):
         "PAYLOAD_KEY_MOVED",
         409,
         "Payload key has changed",
-        "Another key is in use, or other payloads are under it, than was shown.",
+        "Since the page was shown, another key was taken into use, or other payloads came under this one.",
     )
     PAYLOAD_KEY_UNUSABLE = _admin(
         "PAYLOAD_KEY_UNUSABLE",

@@ -151,7 +151,7 @@ def _refuse_tampered(
     found = recorded.compare_intent(intent)
     if found is None:
         return None
-    verdict = Verdict.objects.select_related("bundle").get(pk=intent.proposal_id)
+    [verdict] = _VERDICT.rows(proposal=intent.proposal_id)
     journal.add(found.event())
     if (beside := recorded.compare_verdict(verdict)) is not None:
         # What a person would be shown of it cannot be trusted either.

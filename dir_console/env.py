@@ -242,6 +242,7 @@ def database(folder: Path) -> dict[str, Any]:
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(path),
+        "CONN_MAX_AGE": None,  # opening one takes longer than what most requests ask of it
         "OPTIONS": {
             # Another process (a copy, a command) may have the file for so long; then the caller gets a 503.
             "timeout": LOCK_WAIT_S,

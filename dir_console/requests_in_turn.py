@@ -1,22 +1,32 @@
 """Django's ASGI handler, which works on a few requests at a time and lets the others wait in turn.
 
-Each request has a thread of its own, and Python runs one thread at a time: fifty at work do not end sooner
-than eight, but wait for each other at every shared lock, and `reverse` takes one. Rationale: ADR 0041; who
-waits how long, and who is refused: ADR 0051.
+Python runs one thread at a time: fifty requests at work do not end sooner than eight, but wait for each other
+at every shared lock, and `reverse` takes one (ADR 0041; who waits how long, and who is refused: ADR 0051). So
+there are as many threads as turns. They stay, with their connections to the database, and each does all that
+Django does for a request in one go, where Django's own handler makes a thread and changes it several times
+(ADR 0058).
 """
 
 import asyncio
+import contextvars
 import hashlib
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.core.handlers.asgi import ASGIHandler
-from django.http import HttpRequest, HttpResponse
+from django.core import signals
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.db import connections
+from django.http import FileResponse, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
+from django.urls import set_script_prefix
 
 from dir_console import addresses, auth, middleware, problems, urls
 from dir_console.waiting_line import FullLineError, WaitingLine
@@ -40,20 +50,78 @@ class RequestsInTurn(ASGIHandler):
 
     def __init__(self) -> None:
         super().__init__()
+        # Every middleware and view is synchronous.
+        self.load_middleware(is_async=False)
+        self._threads = ThreadPoolExecutor(2 * settings.DIR_REQUESTS_AT_ONCE, thread_name_prefix="request")
         self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Lines] = WeakKeyDictionary()
         self._known: OrderedDict[bytes, str] = OrderedDict()
 
-    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
+    async def handle(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request, from its body to its answer; who hangs up while it waits takes no turn."""
+        try:
+            body = await self.read_body(receive)
+        except RequestAborted:
+            return
+        with body:
+            request, unreadable = self.create_request(scope, body)
+            if request is None:
+                await self.send_response(unreadable, send)
+                return
+            answering = asyncio.ensure_future(self._respond(request, scope, send))
+            leaving = asyncio.ensure_future(receive())  # all that can come after the body
+            try:
+                await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                leaving.cancel()
+                answering.cancel()  # without effect where it has ended
+                await asyncio.wait((answering, leaving))
+            if not answering.cancelled():
+                answering.result()
+
+    async def _respond(self, request: HttpRequest, scope: Any, send: Any) -> None:
+        answer = await self._answer_in_turn(request, scope)
+        try:
+            await self.send_response(answer, send)
+        finally:
+            if answer.streaming:
+                await sync_to_async(_in_passing_thread)(answer.close)
+
+    async def _answer_in_turn(self, request: HttpRequest, scope: Any) -> HttpResponseBase:
         """Answer in turn; 429 where the line is full."""
         if request.path.startswith(urls.WITHOUT_TURN):
-            return await super().get_response_async(request)
+            return await sync_to_async(_in_passing_thread)(lambda: self._answer(request, scope))
         is_agent = request.path.startswith(AGENTS)
         try:
             async with self.line(is_agent=is_agent).turn(self._caller(request)):
-                answer = await super().get_response_async(request)
+                answer = await self._in_kept_thread(lambda: self._answer(request, scope))
         except FullLineError as full:
             return _refuse(full.retry_after_s, is_agent=is_agent)
         self._remember(request)
+        return answer
+
+    async def _in_kept_thread(self, work: Callable[[], HttpResponseBase]) -> HttpResponseBase:
+        """Work in a thread that stays. Who hangs up does not stop it: it keeps its turn to its end."""
+        run = contextvars.copy_context().run
+        working = asyncio.get_running_loop().run_in_executor(self._threads, run, work)
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await asyncio.wait((working,))
+            answer = working.result()
+            if answer.streaming:
+                await sync_to_async(_in_passing_thread)(answer.close)
+            raise
+
+    def _answer(self, request: HttpRequest, scope: Any) -> HttpResponseBase:
+        """All that Django does for a request, in this thread."""
+        set_script_prefix(get_script_prefix(scope))
+        signals.request_started.send(sender=type(self), scope=scope)
+        answer = self.get_response(request)
+        answer._handler_class = type(self)
+        if isinstance(answer, FileResponse):
+            answer.block_size = self.chunk_size  # the server cuts it into pieces of its own
+        if not answer.streaming:
+            answer.close()  # its content stays; connections that are not to be kept are given back
         return answer
 
     def line(self, *, is_agent: bool) -> WaitingLine:
@@ -80,6 +148,14 @@ class RequestsInTurn(ASGIHandler):
         self._known.move_to_end(digest)
         if len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
+
+
+def _in_passing_thread(work: Callable[[], Any]) -> Any:
+    """Work in a thread of the request's own, which ends with it and so keeps no connection."""
+    try:
+        return work()
+    finally:
+        connections.close_all()
 
 
 def _new_line() -> WaitingLine:

@@ -127,7 +127,7 @@ class _Compiled:
     def run(self, values: Mapping[str, Any], database: BaseDatabaseWrapper) -> list[Any]:
         if self.locks:
             _require_transaction(database)
-        with database.cursor() as cursor:
+        with _cursor(database) as cursor:
             cursor.execute(self.sql, _filled(self.params, values, database))
             return self.read(cursor.fetchall())
 
@@ -154,7 +154,7 @@ class Change:
             sql, params = self._forms[key] = _compile_change(
                 *self.plain(**{name: Slot(name) for name in values})
             )
-        with transaction.mark_for_rollback_on_error(using=database.alias), database.cursor() as cursor:
+        with transaction.mark_for_rollback_on_error(using=database.alias), _cursor(database) as cursor:
             cursor.execute(sql, _filled(params, values, database))
             return int(cursor.rowcount)
 
@@ -294,7 +294,7 @@ class _Insertion:
 
 
 def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDatabaseWrapper) -> None:
-    with transaction.mark_for_rollback_on_error(using=database.alias), database.cursor() as cursor:
+    with transaction.mark_for_rollback_on_error(using=database.alias), _cursor(database) as cursor:
         cursor.execute(insertion.sql, insertion.params(rows, database))
         keys = cursor.fetchall() if insertion.returns is not None else ()
     if insertion.returns is not None:
@@ -350,6 +350,20 @@ def _insertion(
 def _column(model: type[Model], name: str) -> str:
     field: Any = model._meta.get_field(name)
     return str(field.column)
+
+
+def _cursor(database: BaseDatabaseWrapper) -> Any:
+    """A cursor for a statement that comes again and again: PostgreSQL plans it once for each connection.
+
+    Django's own cursor there writes the values into the text, so that each text is new to the database.
+    """
+    if database.vendor != "postgresql":
+        return database.cursor()
+    from django.db.backends.postgresql.base import ServerBindingCursor
+
+    database.ensure_connection()
+    with database.wrap_database_errors:
+        return database._prepare_cursor(ServerBindingCursor(database.connection))  # type: ignore[attr-defined,call-arg]
 
 
 def _require_transaction(database: BaseDatabaseWrapper) -> None:

@@ -2,8 +2,12 @@
 
 Parts: `gate` (proposal to verdict over HTTP), `action` (CPU of an action in three calls and in one), `judge`
 (the gate alone), `stop` (the kill switch), `desk` (an escalation's commit to its row in every browser),
-`pages` (server CPU of the queue and of decisions), `ledger` (sealing under load, and verification). By its
-name alone: `ledger_growth` (searches in a large ledger).
+`pages` (server CPU of the queue and of decisions), `ledger` (sealing under load, and verification), `profile`
+(Python calls of an action and of an attempt), `storage` (bytes of an action). Only by its own name:
+`ledger_growth` (searches in a large ledger).
+
+`--keep` writes the ratios to `ratios.json` and docs/performance.md; `--gate` ends with 1 where one of them is
+worse by more than 15 %.
 """
 
 import argparse
@@ -13,19 +17,47 @@ import sys
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
 
-from bench import action, desk, environment, gate, judge, kill_switch, ledger, ledger_growth, load, pages
-from bench.environment import Stand
+from bench import (
+    action,
+    action_profile,
+    desk,
+    environment,
+    gate,
+    judge,
+    kill_switch,
+    ledger,
+    ledger_growth,
+    load,
+    pages,
+    ratios,
+    storage,
+)
+from bench.environment import POSTGRES, Stand
 
-POSTGRES = os.environ.get("DIR_BENCH_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
 REDIS = os.environ.get("DIR_BENCH_REDIS", "redis://127.0.0.1:6379/14")
 DATABASES = ("sqlite", "postgresql")
-PARTS = ("judge", "stop", "gate", "action", "desk", "pages", "ledger")
+PARTS = ("judge", "stop", "gate", "action", "desk", "pages", "ledger", "profile", "storage")
+# What a part has found: ratios by name.
+Found = dict[str, float]
 # Takes many minutes, so only where it is asked for.
 LONG = ("ledger_growth",)
 
 
 def main() -> int:
-    """Measure on SQLite and, where a server answers, on PostgreSQL; 1 where one was left out."""
+    """Measure on SQLite and, where a server answers, on PostgreSQL; 1 where one was left out or got worse."""
+    asked = _parser().parse_args()
+    # So that the servers and the database of the bench end with it, whoever ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    found, whole = _measure(asked)
+    if asked.keep:
+        ratios.keep(found)
+    worse = ratios.losses(found, ratios.kept()) if asked.gate else []
+    for sentence in worse:
+        print(sentence, file=sys.stderr)
+    return 1 if worse or not whole else 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--only", choices=(*PARTS, *LONG), help="one part alone")
     parser.add_argument("--calls", type=int, default=800, help="calls in a round of `gate` (default 800)")
@@ -39,50 +71,64 @@ def main() -> int:
     parser.add_argument(
         "--entries", type=int, default=1_000_000, help="entries of `ledger_growth` (default a million)"
     )
+    parser.add_argument("--keep", action="store_true", help="keep the ratios of this run")
+    parser.add_argument("--gate", action="store_true", help="1 where a kept ratio has become worse by 15 %")
     parser.add_argument("--database", choices=DATABASES, help="one database alone")
-    asked = parser.parse_args()
-    # So that the servers and the database of the bench end with it, whoever ends it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    parts, whole = {asked.only} if asked.only else set(PARTS), True
+    return parser
+
+
+def _measure(asked: argparse.Namespace) -> tuple[Found, bool]:
+    """The ratios of what is asked for, and whether it was measured on every database."""
+    parts, found, whole = {asked.only} if asked.only else set(PARTS), Found(), True
     databases = {asked.database} if asked.database else set(DATABASES)
+
+    def each(measure: Callable[[Stand], Found | None], *, redis: str = "") -> None:
+        nonlocal whole
+        whole &= _on_each(databases, lambda ground: found.update(measure(ground) or {}), redis=redis)
+
     if "judge" in parts:
-        judge.run(asked.rounds)
+        found |= judge.run(asked.rounds)
     if "stop" in parts:
         print(f"\nlast new effect after the stop's POST, {asked.stops} stops in a running burst")
         print(f"{'database':<12}{'what':<32}{'p50 ms':>10}{'max ms':>10}")
-        whole &= _on_each(databases, lambda ground: kill_switch.run(ground, asked.stops), redis=REDIS)
+        each(lambda ground: kill_switch.run(ground, asked.stops), redis=REDIS)
     if "gate" in parts:
         rounds = f"{asked.rounds} rounds of {asked.calls} calls"
         print(f"\n{load.CLIENTS} closed-loop clients, {rounds}, median round")
         print(f"{'database':<12}{'what':<28}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}")
-        whole &= _on_each(databases, lambda ground: gate.run(ground, asked.calls, asked.rounds))
+        each(lambda ground: gate.run(ground, asked.calls, asked.rounds))
     if "action" in parts:
         print(f"\nCPU of one action, median of {asked.rounds} rounds of {asked.actions}")
         print(f"{'database':<12}{'what':<28}{'server ms':>12}{'in db ms':>12}")
-        whole &= _on_each(databases, lambda ground: action.run(ground, asked.actions, asked.rounds))
+        each(lambda ground: action.run(ground, asked.actions, asked.rounds))
     if "desk" in parts:
         print(f"\ncommit of an escalation -> its row, {asked.browsers} browsers on the queue")
         print(f"{'database':<12}{'what':<32}{'times':>8}{'p50 ms':>10}{'p99 ms':>10}{'max ms':>10}")
-        whole &= _on_each(
-            databases, lambda ground: desk.run(ground, asked.escalations, asked.browsers), redis=REDIS
-        )
+        each(lambda ground: desk.run(ground, asked.escalations, asked.browsers), redis=REDIS)
     if "pages" in parts:
         print(f"\nserver CPU of one request, median of {asked.rounds} rounds; ratio to the bare view")
         heads = ("CPU ms", "ratio", "in db ms", "SQL")
         print(
             f"{'database':<12}{'open':>5} {'what':<30}{heads[0]:>10}{heads[1]:>8}{heads[2]:>10}{heads[3]:>8}"
         )
-        whole &= _on_each(databases, lambda ground: pages.run(ground, asked.rounds))
+        each(lambda ground: pages.run(ground, asked.rounds))
     if "ledger" in parts:
         print(f"\n{load.CLIENTS} closed-loop clients, {asked.calls} calls")
-        whole &= _on_each(databases, lambda ground: ledger.run(ground, asked.calls), redis=REDIS)
+        each(lambda ground: ledger.run(ground, asked.calls), redis=REDIS)
+    if "profile" in parts:
+        print("\nPython calls in process, and CPU beside a fixed piece of Python work")
+        print(f"{'database':<12}{'what':<12}{'statements':>12}{'calls':>12}{'CPU ms':>10}{'ratio':>8}")
+        each(action_profile.run)
+    if "storage" in parts:
+        print(f"\nbytes that an action leaves, with indexes, mean of {10 * asked.actions}")
+        each(lambda ground: storage.run(ground, 10 * asked.actions))
     if "ledger_growth" in parts:
         print(f"\nsearches with {ledger_growth.SMALL} entries and with {asked.entries}")
-        whole &= _on_each(databases, lambda ground: ledger_growth.run(ground, asked.entries))
-    return 0 if whole else 1
+        each(lambda ground: ledger_growth.run(ground, asked.entries))
+    return found, whole
 
 
-def _on_each(databases: Collection[str], measure: Callable[[Stand], None], *, redis: str = "") -> bool:
+def _on_each(databases: Collection[str], measure: Callable[[Stand], object], *, redis: str) -> bool:
     if "sqlite" in databases:
         with environment.sqlite() as ground:
             measure(ground)

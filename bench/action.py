@@ -1,4 +1,4 @@
-"""What one governed action costs: in three calls (flow, context, proposal) and in one, side by side.
+"""What one governed action costs: in three calls (flow, context, proposal), in one, and beside a bare view.
 
 The kind has a dependency, a limit, a rule, a claim and a stored context. CPU is read from the process table
 around a row of actions of one client, so other load on the machine changes little. The roads take turns.
@@ -6,6 +6,9 @@ around a row of actions of one client, so other load on the machine changes litt
 
 import statistics
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from http import HTTPStatus
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,6 +17,7 @@ import yaml
 
 from bench import environment, process_cpu
 from bench.environment import Server, Stand
+from bench.pages import Browser
 from demo.client import Client, GivenVerdict
 
 AGENT: Final = "bench-agent"
@@ -24,6 +28,7 @@ BODY: Final = {
     "confidence": 0.9,
 }
 SEEN: Final = {"price.ACME": 1, "market.state": 1}
+BARE: Final = "bare view"
 Road = Callable[[Client], GivenVerdict]
 
 
@@ -41,26 +46,43 @@ def one_call(client: Client) -> GivenVerdict:
 ROADS: Final[dict[str, Road]] = {"three calls": three_calls, "one call": one_call}
 
 
-def run(stand: Stand, actions: int, rounds: int) -> None:
+def run(stand: Stand, actions: int, rounds: int) -> dict[str, float]:
     """Measure on one database, and print CPU milliseconds for each action by road."""
     load(stand)
     key = environment.manage(stand, "issue_key", AGENT)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ROADS}
-    with environment.serving(stand, "dir_console.asgi:application") as server:
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*ROADS, BARE)}
+    with ExitStack() as stack:
+        server = stack.enter_context(environment.serving(stand, "dir_console.asgi:application"))
         client = Client(base_url=server.base_url, agent_id=AGENT, key=key)
-        for road in ROADS.values():
-            _measure(stand, server, client, road, 20)  # the first calls compile rules and statements
+        stack.callback(client.wire.close)
+        works = {name: partial(act, client, road) for name, road in ROADS.items()}
+        for work in works.values():
+            _measure(stand, server, work, 20)  # the first calls compile rules and statements
+        bare = stack.enter_context(environment.serving(stand, "bench.bare_asgi:application"))
+        works[BARE] = partial(Browser(bare.base_url).post, "/bare", {}, status=HTTPStatus.OK)
+        _measure(stand, bare, works[BARE], 20)
         for _ in range(rounds):
-            for name, road in ROADS.items():
-                found[name].append(_measure(stand, server, client, road, actions))
-        client.wire.close()
+            for name, work in works.items():
+                found[name].append(_measure(stand, bare if name == BARE else server, work, actions))
     middles = {
         name: [statistics.median(part) for part in zip(*costs, strict=True)] for name, costs in found.items()
     }
     for name, (server_ms, database_ms) in middles.items():
         print(f"{stand.name:<12}{name:<28}{server_ms:>12.1f}{database_ms:>12.1f}")
-    ratio = sum(middles["one call"]) / sum(middles["three calls"])
-    print(f"{stand.name:<12}{'one call / three calls':<28}{ratio:>12.2f}")
+    ratios = {
+        f"one call / {other}": sum(middles["one call"]) / sum(middles[other])
+        for other in ("three calls", BARE)
+    }
+    for name, ratio in ratios.items():
+        print(f"{stand.name:<12}{name:<28}{ratio:>12.2f}")
+    return {f"{stand.name}: CPU of an action in {name}": ratio for name, ratio in ratios.items()}
+
+
+def act(client: Client, road: Road) -> None:
+    """Act once; anything but an acceptance raises."""
+    verdict = road(client)
+    if verdict.verdict != "ACCEPT":
+        raise RuntimeError(f"the bench's proposal was not accepted: {verdict}")
 
 
 def load(stand: Stand) -> None:
@@ -71,15 +93,13 @@ def load(stand: Stand) -> None:
     environment.activate(stand, yaml.safe_dump(pack, sort_keys=False))
 
 
-def _measure(stand: Stand, server: Server, client: Client, road: Road, actions: int) -> tuple[float, float]:
-    """CPU milliseconds per action: of the server's processes, and of the database's backends."""
+def _measure(stand: Stand, server: Server, work: Callable[[], object], times: int) -> tuple[float, float]:
+    """CPU milliseconds each time: of the server's processes, and of the database's backends."""
     name = PurePosixPath(urlsplit(stand.environ.get("DATABASE_URL", "")).path).name
     began_ms = process_cpu.of_tree(server.pid)
     database_ms = process_cpu.of_database(name) if name else 0.0
-    for _ in range(actions):
-        verdict = road(client)
-        if verdict.verdict != "ACCEPT":
-            raise RuntimeError(f"the bench's proposal was not accepted: {verdict}")
+    for _ in range(times):
+        work()
     used_ms = process_cpu.of_tree(server.pid) - began_ms
     database_ms = process_cpu.of_database(name) - database_ms if name else 0.0
-    return used_ms / actions, database_ms / actions
+    return used_ms / times, database_ms / times

@@ -18,32 +18,61 @@ import uuid
 from collections.abc import Callable
 
 from bench import action, environment
-from bench.__main__ import POSTGRES
+from bench.environment import POSTGRES, Stand
 from demo.client import PROTOCOL_VERSION
 
 CALLS, ROUNDS, WARM = 60, 7, 20
+WHAT = ("action", "attempt")
 
 
 def main() -> None:
     """Make a stand, and measure in a process of its environment."""
     parser = argparse.ArgumentParser(prog="bench.action_profile", description=__doc__)
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
-    parser.add_argument("--what", choices=("action", "attempt"), default="action")
+    parser.add_argument("--what", choices=WHAT, default="action")
     parser.add_argument("--slowest", type=int, default=0, help="how many of the slowest functions to list")
     parser.add_argument("--key", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.key:
-        _measure(asked.key, asked.what, asked.slowest)
+        print(json.dumps(_measure(asked.key, asked.what, asked.slowest)))
         return
     with environment.sqlite() if asked.database == "sqlite" else environment.postgres(POSTGRES) as stand:
-        action.load(stand)
-        key = environment.manage(stand, "issue_key", action.AGENT)
-        again = [sys.executable, "-m", "bench.action_profile", "--key", key, "--what", asked.what]
-        again += ["--slowest", str(asked.slowest)]
-        subprocess.run(again, cwd=environment.ROOT, env=stand.environ, check=True)
+        _print(stand, asked.what, _prepare(stand), asked.slowest)
 
 
-def _measure(key: str, what: str, slowest: int) -> None:
+def run(stand: Stand) -> dict[str, float]:
+    """Measure both on one database; its Python calls, and its CPU beside the fixed piece of work."""
+    key, ratios = _prepare(stand), {}
+    for what in WHAT:
+        measured = _print(stand, what, key, 0)
+        ratios[f"{stand.name}: Python calls of an {what}, in process"] = measured["calls"]
+        ratios[f"{stand.name}: CPU of an {what} / of a fixed piece of Python work"] = measured["ratio"]
+    return ratios
+
+
+def _prepare(stand: Stand) -> str:
+    action.load(stand)
+    return environment.manage(stand, "issue_key", action.AGENT)
+
+
+def _print(stand: Stand, what: str, key: str, slowest: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.action_profile", "--key", key, "--what", what]
+    command += ["--slowest", str(slowest)]
+    pipe = subprocess.PIPE
+    done = subprocess.run(
+        command, cwd=environment.ROOT, env=stand.environ, check=True, stdout=pipe, text=True
+    )
+    *listed, last = done.stdout.splitlines()
+    print(*listed, sep="\n", end="\n" if listed else "")
+    measured: dict[str, float] = json.loads(last)
+    print(
+        f"{stand.name:<12}{what:<12}{measured['statements']:>12}{measured['calls']:>12,.0f}"
+        f"{measured['ms']:>10.1f}{measured['ratio']:>8.3f}"
+    )
+    return measured
+
+
+def _measure(key: str, what: str, slowest: int) -> dict[str, float]:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
     import django
 
@@ -56,7 +85,7 @@ def _measure(key: str, what: str, slowest: int) -> None:
         act()
     with CaptureQueriesContext(connection) as captured:
         act()
-    print(f"statements, with BEGIN and COMMIT: {len(captured)}")
+        statements = len(captured)  # with BEGIN and COMMIT
     costs, yards = [], []
     for _ in range(ROUNDS):
         yard, began = _yardstick_ms(), time.process_time()
@@ -64,16 +93,19 @@ def _measure(key: str, what: str, slowest: int) -> None:
             act()
         costs.append((time.process_time() - began) * 1000 / CALLS)
         yards.append((yard + _yardstick_ms()) / 2)
-    ratio = statistics.median(cost / yard for cost, yard in zip(costs, yards, strict=True))
-    print(f"CPU: {statistics.median(costs):.1f} ms, {ratio:.3f} of the yardstick")
     profile = cProfile.Profile()
     with profile:
         for _ in range(CALLS):
             act()
     read = pstats.Stats(profile)
-    print(f"Python calls: {sum(told[1] for told in read.stats.values()) / CALLS:,.0f}")  # type: ignore[attr-defined]
     if slowest:
         read.sort_stats("tottime").print_stats(slowest)
+    return {
+        "statements": statements,
+        "calls": sum(told[1] for told in read.stats.values()) / CALLS,  # type: ignore[attr-defined]
+        "ms": statistics.median(costs),
+        "ratio": statistics.median(cost / yard for cost, yard in zip(costs, yards, strict=True)),
+    }
 
 
 def _action(key: str) -> Callable[[], None]:

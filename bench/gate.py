@@ -10,7 +10,7 @@ from bench.environment import Stand
 from bench.load import Figure
 
 
-def run(ground: Stand, calls: int, rounds: int) -> None:
+def run(ground: Stand, calls: int, rounds: int) -> dict[str, float]:
     """Measure on one database, and print calls a second, p50, p99 and the ratio."""
     environment.load(ground)
     key = environment.manage(ground, "issue_key", "bench-agent")
@@ -25,7 +25,9 @@ def run(ground: Stand, calls: int, rounds: int) -> None:
     full, floor = _median(ours), _median(bare)
     _print(ground.name, "proposal -> verdict", full)
     _print(ground.name, "bare view, same rows", floor)
-    print(f"{ground.name:<12}{'ratio ours / bare':<28}{full.per_second / floor.per_second:>12.2f}")
+    ratio = floor.per_second / full.per_second
+    print(f"{ground.name:<12}{'ratio bare / ours':<28}{ratio:>12.2f}")
+    return {f"{ground.name}: bare views / proposals, each as many a second as there can be": ratio}
 
 
 def _median(figures: list[Figure]) -> Figure:

@@ -31,7 +31,7 @@ TURN_S = 0.5
 BATCH = 50
 
 
-def run(rounds: int) -> None:
+def run(rounds: int) -> dict[str, float]:
     """Measure, and print calls a second and ratios."""
     asked = _case()
     asked_bytes, rules_bytes = asked.to_bytes(), _rules().to_bytes()
@@ -54,6 +54,11 @@ def run(rounds: int) -> None:
     for name, rate in rates.items():
         schema, rule = rate / rates["jsonschema-rs alone"], rate / rates["one CEL rule alone"]
         print(f"{name:<28}{rate:>12,.0f}{1e6 / rate:>9.1f}{schema:>10.4f}{rule:>8.3f}")
+    return {
+        "time of judge / of one CEL rule": rates["one CEL rule alone"] / rates["judge"],
+        "time of judge, bytes to bytes / of one CEL rule": rates["one CEL rule alone"]
+        / rates["judge, bytes to bytes"],
+    }
 
 
 def _per_second(work: Callable[[], object]) -> float:

@@ -55,8 +55,9 @@ class Found:
         self.rounds.setdefault(what, []).append(cost)
 
 
-def run(stand: Stand, rounds: int) -> None:
+def run(stand: Stand, rounds: int) -> dict[str, float]:
     """Measure on one database, with few and with many open escalations, and print a table for each."""
+    ratios: dict[str, float] = {}
     escalating.load(stand)
     with ExitStack() as stack:
         server = stack.enter_context(environment.serving(stand, "dir_console.asgi:application"))
@@ -78,7 +79,8 @@ def run(stand: Stand, rounds: int) -> None:
             bench.found.rounds.clear()
             for _ in range(rounds):
                 bench.round(addresses)
-            _print(stand.name, wanted, bench.found)
+            ratios |= _print(stand.name, wanted, bench.found)
+    return ratios
 
 
 def _one_of_each(desk: Desk) -> tuple[str, str]:
@@ -208,8 +210,8 @@ def _insert(stranger: Browser) -> None:
         stranger.post("/bare", {}, status=200)
 
 
-def _print(name: str, present: int, found: Found) -> None:
-    floor = [cost.server_ms for cost in found.rounds[BARE]]
+def _print(name: str, present: int, found: Found) -> dict[str, float]:
+    floor, ratios = [cost.server_ms for cost in found.rounds[BARE]], {}
     for what, costs in found.rounds.items():
         server_ms = statistics.median(cost.server_ms for cost in costs)
         database_ms = statistics.median(cost.database_ms for cost in costs)
@@ -219,3 +221,6 @@ def _print(name: str, present: int, found: Found) -> None:
             f"{name:<12}{present:>5} {what:<30}{server_ms:>10.1f}{ratio:>8.1f}{database_ms:>10.1f}"
             f"{'' if count is None else count:>8}"
         )
+        if what != BARE:
+            ratios[f"{name}, {present} open: CPU of {what} / of the bare view"] = ratio
+    return ratios

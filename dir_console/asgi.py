@@ -26,12 +26,16 @@ __all__ = ["application", "celery_app"]
 
 
 async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
-    """Before the first request: room for connections, and the live hints know the server's loop."""
+    """Before the first request: room for connections, and the live hints know the server's loop.
+
+    After the last one the threads end that had answered requests.
+    """
     await receive()
     connections.raise_file_limit()
     hints.register_loop(asyncio.get_running_loop())
     await send({"type": "lifespan.startup.complete"})
     await receive()
+    in_turn.end_threads()
     await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -273,6 +273,7 @@ def _postgres(url: str) -> dict[str, Any]:
         "CONN_MAX_AGE": 0,  # the pool keeps connections; a positive age leaks them under ASGI
         "OPTIONS": {
             **given,
+            "prepare_threshold": 2,  # what comes for the second time is planned once and for all
             "pool": {"min_size": 1, "max_size": number("DIR_DB_POOL", default=16, least=2), "timeout": 10},
         },
     }

@@ -14,7 +14,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import sync_to_async
@@ -23,7 +23,7 @@ from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.db import connections
-from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.urls import set_script_prefix
@@ -52,7 +52,7 @@ class RequestsInTurn(ASGIHandler):
         super().__init__()
         # Every middleware and view is synchronous.
         self.load_middleware(is_async=False)
-        self._threads = ThreadPoolExecutor(2 * settings.DIR_REQUESTS_AT_ONCE, thread_name_prefix="request")
+        self._threads = _new_threads()
         self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Lines] = WeakKeyDictionary()
         self._known: OrderedDict[bytes, str] = OrderedDict()
 
@@ -65,7 +65,7 @@ class RequestsInTurn(ASGIHandler):
         with body:
             request, unreadable = self.create_request(scope, body)
             if request is None:
-                await self.send_response(unreadable, send)
+                await self.send_response(cast(HttpResponse, unreadable), send)
                 return
             answering = asyncio.ensure_future(self._respond(request, scope, send))
             leaving = asyncio.ensure_future(receive())  # all that can come after the body
@@ -79,17 +79,13 @@ class RequestsInTurn(ASGIHandler):
                 answering.result()
 
     async def _respond(self, request: HttpRequest, scope: Any, send: Any) -> None:
-        answer = await self._answer_in_turn(request, scope)
-        try:
-            await self.send_response(answer, send)
-        finally:
-            if answer.streaming:
-                await sync_to_async(_in_passing_thread)(answer.close)
+        await self.send_response(await self._answer_in_turn(request, scope), send)
 
     async def _answer_in_turn(self, request: HttpRequest, scope: Any) -> HttpResponseBase:
         """Answer in turn; 429 where the line is full."""
         if request.path.startswith(urls.WITHOUT_TURN):
-            return await sync_to_async(_in_passing_thread)(lambda: self._answer(request, scope))
+            passing = sync_to_async(_in_passing_thread)
+            return cast(HttpResponseBase, await passing(lambda: self._answer(request, scope)))
         is_agent = request.path.startswith(AGENTS)
         try:
             async with self.line(is_agent=is_agent).turn(self._caller(request)):
@@ -107,9 +103,6 @@ class RequestsInTurn(ASGIHandler):
             return await asyncio.shield(working)
         except asyncio.CancelledError:
             await asyncio.wait((working,))
-            answer = working.result()
-            if answer.streaming:
-                await sync_to_async(_in_passing_thread)(answer.close)
             raise
 
     def _answer(self, request: HttpRequest, scope: Any) -> HttpResponseBase:
@@ -117,12 +110,16 @@ class RequestsInTurn(ASGIHandler):
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=type(self), scope=scope)
         answer = self.get_response(request)
-        answer._handler_class = type(self)
-        if isinstance(answer, FileResponse):
-            answer.block_size = self.chunk_size  # the server cuts it into pieces of its own
-        if not answer.streaming:
-            answer.close()  # its content stays; connections that are not to be kept are given back
+        answer._handler_class = type(self)  # type: ignore[attr-defined]  # who has finished the request
+        if answer.streaming:
+            raise TypeError("no view streams: an answer is made whole before its turn ends")
+        answer.close()  # its content stays; connections that are not to be kept are given back
         return answer
+
+    def end_threads(self) -> None:
+        """End the threads that are kept, with their connections; who asks again gets new ones."""
+        ended, self._threads = self._threads, _new_threads()
+        ended.shutdown()
 
     def line(self, *, is_agent: bool) -> WaitingLine:
         """The line of the running event loop for agents, or for people."""
@@ -156,6 +153,11 @@ def _in_passing_thread(work: Callable[[], Any]) -> Any:
         return work()
     finally:
         connections.close_all()
+
+
+def _new_threads() -> ThreadPoolExecutor:
+    """One for each turn in either line; each is started when it is first needed."""
+    return ThreadPoolExecutor(2 * settings.DIR_REQUESTS_AT_ONCE, thread_name_prefix="request")
 
 
 def _new_line() -> WaitingLine:

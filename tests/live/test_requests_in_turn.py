@@ -1,12 +1,14 @@
 """A few requests at work at a time, in two rows: one for agents, one for people."""
 
 import asyncio
+import contextvars
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from pytest_django.fixtures import Settings
@@ -51,7 +53,25 @@ def call(request: HttpRequest) -> HttpResponse:
     return HttpResponse("call")
 
 
-urlpatterns = [path("page/", page), path("accounts/login/", page), path("api/call/", call)]
+kept: contextvars.ContextVar[str] = contextvars.ContextVar("kept", default="nothing")
+
+
+def where(request: HttpRequest) -> HttpResponse:
+    """In which thread, what an earlier request left there, and whether the connection is an earlier one's."""
+    left, was = kept.get(), connection.connection
+    kept.set(request.GET["by"])
+    connection.ensure_connection()
+    threads.append((threading.current_thread().name, left, was is not None))
+    return HttpResponse("here")
+
+
+urlpatterns = [
+    path("page/", page),
+    path("accounts/login/", page),
+    path("api/call/", call),
+    path("where/", where),
+]
+threads: list[tuple[str, str, bool]] = []
 
 
 @pytest.fixture
@@ -60,8 +80,11 @@ def handler(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Req
     settings.MIDDLEWARE = []
     settings.DIR_REQUESTS_AT_ONCE = MOST_AT_WORK
     monkeypatch.setitem(globals(), "room", Room())
-    yield RequestsInTurn()
+    threads.clear()
+    made = RequestsInTurn()
+    yield made
     room.opened.set()
+    made.end_threads()
 
 
 async def ask(
@@ -71,8 +94,8 @@ async def ask(
     scope = {
         "type": "http",
         "method": "POST",
-        "path": address,
-        "query_string": b"",
+        "path": address.partition("?")[0],
+        "query_string": address.partition("?")[2].encode(),
         "headers": [(b"host", b"testserver")],
     }
     words, status = list(said), 0
@@ -134,6 +157,38 @@ def test_a_body_that_does_not_come_takes_no_turn(handler: RequestsInTurn) -> Non
         return status
 
     assert asyncio.run(crowd()) == 200
+
+
+def test_who_leaves_while_at_work_keeps_the_turn_until_the_work_has_ended(handler: RequestsInTurn) -> None:
+    async def crowd() -> tuple[list[int], int]:
+        leaves = asyncio.Event()
+        working = [
+            asyncio.create_task(ask(handler, "/page/", WHOLE, leaves=leaves)) for _ in range(MOST_AT_WORK)
+        ]
+        await until_async(lambda: room.at_work["person"] == MOST_AT_WORK)
+        leaves.set()
+        waiting = asyncio.create_task(ask(handler, "/page/", WHOLE))
+        await until_async(lambda: handler.line(is_agent=False).waiting == 1)
+        room.opened.set()
+        return await asyncio.gather(*working), await waiting
+
+    left, answered = asyncio.run(crowd())
+    assert (left, answered) == ([0] * MOST_AT_WORK, 200)
+    assert room.most["person"] == MOST_AT_WORK
+
+
+@pytest.mark.usefixtures("real_db")
+def test_a_thread_and_its_connection_stay_and_nothing_else_of_a_request_does(handler: RequestsInTurn) -> None:
+    async def visits() -> None:
+        for by in ("ann", "ben"):
+            assert await ask(handler, f"/where/?by={by}", WHOLE) == 200
+
+    asyncio.run(visits())
+    (first, nothing, opened), (second, left, kept_open) = threads
+    assert first == second
+    assert (nothing, left) == ("nothing", "nothing")
+    assert not opened
+    assert kept_open is (connection.vendor == "sqlite")
 
 
 def test_signing_in_waits_in_a_line_of_its_own_and_takes_no_turn(handler: RequestsInTurn) -> None:

@@ -95,20 +95,20 @@ def page(*, inbox: Inbox, after: int) -> EventPage:
     return EventPage(events=events, next=events[-1].seq if events else after, gap=after < inbox.dropped_seq)
 
 
-def current(agent: Agent) -> Marks:
-    """The marks of an agent that knows everything as it is now."""
+def current(agent: Agent, *, at: datetime) -> Marks:
+    """The marks of an agent that knows everything as it is, with the tokens that it has at that moment."""
     return Marks(
         fact_versions=dict(_facts(agent).order_by("path").values_list("path", "version")[:MAX_WATCHED]),
         agent_entry=_head(agent.tenant, stream_of(agent)),
         system_entry=_head(agent.tenant, actors.SYSTEM),
-        tokens=feedback.escalation_tokens(agent),
+        tokens=feedback.escalation_tokens(agent, at=at),
     )
 
 
 def find(*, agent: Agent, inbox: Inbox, at: datetime) -> PendingEvents:
     """What has come since the inbox's marks; costs a handful of queries, and writes nothing."""
     told: dict[str, int] = canonical.decode(bytes(inbox.fact_versions))
-    now = current(agent)
+    now = current(agent, at=at)
     ended = tuple(
         Flow.objects.filter(delegator=agent, end_told=False, ended_at__isnull=False)
         .select_related("agent")

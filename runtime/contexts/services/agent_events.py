@@ -22,7 +22,7 @@ def begin(*, agent: Agent) -> None:
     """Start an agent's stream from the current state; later handshakes change nothing."""
     if Inbox.objects.filter(agent=agent).exists():
         return
-    Inbox.objects.get_or_create(agent=agent, defaults=_columns(pending_events.current(agent)))
+    Inbox.objects.get_or_create(agent=agent, defaults=_columns(pending_events.current(agent, at=clock.now())))
     Flow.objects.filter(delegator=agent, end_told=False, ended_at__isnull=False).update(end_told=True)
 
 

@@ -114,7 +114,7 @@ def _compile(flow: Flow, agent: Agent, at: datetime) -> tuple[context.Compiled, 
         ],
         budget=ContextBudget(
             attempts_left=flow.attempts_allowed - flow.attempts_used,
-            escalation_tokens=feedback.escalation_tokens(agent),
+            escalation_tokens=feedback.escalation_tokens(agent, at=at),
         ),
         bounds=context.Bounds(since=timestamps.iso(since), tokens=settings.DIR_CONTEXT_TOKENS),
         memory=memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED),

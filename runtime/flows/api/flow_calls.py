@@ -66,7 +66,7 @@ def get_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
             parent_dfid=str(flow.parent_id) if flow.parent_id else None,
             children=children.ids_of(flow),
             budget=api_schemas.FlowBudget(
-                escalation_tokens=feedback.escalation_tokens(agent),
+                escalation_tokens=feedback.escalation_tokens(agent, at=clock.now()),
                 **compute_left.left_in(flow, at=clock.now()),
             ),
         )

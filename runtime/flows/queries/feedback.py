@@ -1,12 +1,12 @@
 """What an agent reads about its own flows."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from audit import canonical
 from runtime.contracts import timestamps
 from runtime.contracts.api_schemas import FeedbackEvent
-from runtime.core import clock
 from runtime.flows.models import Feedback, Flow
 from runtime.kernel import budget_rules
 from runtime.registry.models import Agent
@@ -49,8 +49,8 @@ def read(row: Feedback) -> FeedbackEvent:
     )
 
 
-def escalation_tokens(agent: Agent) -> int:
-    """Whole escalation tokens that the agent's bucket holds now."""
+def escalation_tokens(agent: Agent, *, at: datetime) -> int:
+    """Whole escalation tokens that the agent's bucket holds at a moment."""
     manifest = granted_kinds.manifest_of(agent)
     if manifest is None:
         return 0
@@ -58,7 +58,7 @@ def escalation_tokens(agent: Agent) -> int:
         budget_rules.refill(
             millitokens=agent.escalation_millitokens,
             filled_at_ms=None if agent.bucket_at is None else timestamps.to_ms(agent.bucket_at),
-            now_ms=timestamps.to_ms(clock.now()),
+            now_ms=timestamps.to_ms(at),
             per_hour=manifest.escalations_per_hour,
         )
     )

@@ -130,7 +130,7 @@ def decide(
         ),
         snapshot=case.snapshot,
         # Asked again under the locks: a key may have been revoked since the call was let in.
-        session_valid=credentials.is_still_valid(session),
+        session_valid=credentials.is_still_valid(session, at=journal.at),
         explain=envelope.explain or "",
         compared=case.compared,
         counts_other_flows=case.counts_other_flows,

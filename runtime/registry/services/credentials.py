@@ -161,9 +161,9 @@ def session(text: str) -> Session | None:
     return found
 
 
-def is_still_valid(session: Session) -> bool:
-    """Whether a session that was let in before has not ended since, nor its key been revoked."""
-    return bool(_STILL_VALID.rows(pk=session.pk, now=clock.now()))
+def is_still_valid(session: Session, *, at: datetime) -> bool:
+    """Whether a session that was let in before has not ended by `at`, nor its key been revoked."""
+    return bool(_STILL_VALID.rows(pk=session.pk, now=at))
 
 
 def new_secret(kind: str) -> tuple[str, str, str]:

@@ -62,7 +62,8 @@ def list_dated(
     *, tenant: str, stream: str, kinds: Collection[Kind]
 ) -> list[tuple[Kind, datetime, dict[str, Any]]]:
     """`list_payloads`, each with the time of its entry."""
-    return [(kind, at, body["payload"]) for kind, at, body in _dated(_of_stream(tenant, stream, kinds))]
+    rows = _OF_STREAM.rows(tenant=tenant, stream=stream, kinds=sorted(kinds))
+    return [(kind, at, body["payload"]) for kind, at, body in _dated(_decoded(rows))]
 
 
 def list_dated_by_stream(
@@ -71,7 +72,7 @@ def list_dated_by_stream(
     """`list_dated` for several streams, in one query; a stream without such entries is left out."""
     rows = LedgerEntry.objects.filter(tenant=tenant, stream__in=list(streams), kind__in=list(kinds))
     found: dict[str, list[tuple[Kind, datetime, dict[str, Any]]]] = defaultdict(list)
-    for kind, at, body in _dated(rows):
+    for kind, at, body in _dated(_bodies(rows)):
         # By the stream that the bytes name: the column beside them may have been changed.
         if isinstance(stream := body.get("stream"), str):
             found[stream].append((kind, at, body["payload"]))
@@ -87,7 +88,7 @@ def list_acts(*, tenant: str, stream: str, kinds: Collection[Kind]) -> list[tupl
 def list_acts_of_kind(*, tenant: str, kind: Kind) -> list[tuple[datetime, str, dict[str, Any]]]:
     """When, who and the payload of the entries of one kind in all streams, oldest first."""
     rows = LedgerEntry.objects.filter(tenant=tenant, kind=kind).order_by()
-    return [(at, str(body.get("actor", "")), body["payload"]) for _, at, body in _dated(rows)]
+    return [(at, str(body.get("actor", "")), body["payload"]) for _, at, body in _dated(_bodies(rows))]
 
 
 def readable(rows: QuerySet[LedgerEntry]) -> list[tuple[Kind, dict[str, Any]]]:
@@ -113,8 +114,10 @@ def _decoded(rows: Iterable[tuple[int, str, Any]]) -> Iterator[tuple[Kind, dict[
             yield Kind(kind), body
 
 
-def _dated(rows: QuerySet[LedgerEntry]) -> Iterator[tuple[Kind, datetime, dict[str, Any]]]:
-    for kind, body in _bodies(rows):
+def _dated(
+    bodies: Iterable[tuple[Kind, dict[str, Any]]],
+) -> Iterator[tuple[Kind, datetime, dict[str, Any]]]:
+    for kind, body in bodies:
         try:
             at = datetime.fromisoformat(body["at"])
         except (KeyError, TypeError, ValueError):

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.core.exceptions import EmptyResultSet
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Expression, Field, Model, QuerySet, UUIDField
+from django.db.models import Aggregate, Expression, Field, IntegerField, Model, QuerySet, UUIDField, Value
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import DatabaseDefault
 from django.db.models.query import FlatValuesListIterable, ModelIterable, get_related_populators
@@ -113,6 +113,17 @@ class Read(Generic[Row]):
 def any_of(rows: QuerySet[AnyModel, Any]) -> QuerySet[AnyModel, Any]:
     """At most one of the rows, by its key: for `Read.exists`."""
     return rows.order_by().values_list("pk", flat=True)[:1]
+
+
+def as_one(rows: QuerySet[AnyModel, Any], **aggregates: Aggregate) -> QuerySet[AnyModel, Any]:
+    """Aggregates over all of the rows, for `Read.first`: None where there is no row.
+
+    `QuerySet.aggregate` is no QuerySet that could be compiled once.
+    """
+    one = Value(1, output_field=IntegerField())
+    grouped = rows.order_by().select_related(None).annotate(one=one).values("one")
+    found: QuerySet[AnyModel, Any] = grouped.annotate(**aggregates).values_list(*aggregates)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,11 +148,9 @@ _COUNTS: Final[statements.Read[tuple[int, int]]] = statements.Read(_counts)
 
 def _as_counts(source: Source, rows: QuerySet[Any], actor: str) -> QuerySet[Any, Any]:
     """A query of one row without grouping."""
-    one, none = Value(1, output_field=IntegerField()), Value(0, output_field=IntegerField())
+    none: Any = Value(0, output_field=IntegerField())
     own = Count("pk", filter=Q(**{source.author: actor})) if source.author else none
-    counted = rows.order_by().select_related(None).annotate(one=one).values("one")
-    found: QuerySet[Any, Any] = counted.annotate(total=Count("pk"), own=own).values_list("total", "own")
-    return found
+    return statements.as_one(rows, total=Count("pk"), own=own)
 
 
 def _not_own(rows: QuerySet[Any], asked: Asked, author: str) -> QuerySet[Any]:

@@ -4,7 +4,8 @@ Its canonical bytes are what a decision signs. Fields are only ever appended, an
 they were not there, so that evidence stored earlier is written back as it was.
 """
 
-from typing import Annotated, Any, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
@@ -379,11 +380,14 @@ class SilenceEvidence(EvidenceDocument):
 
 
 AnyEvidence = DecisionEvidence | OperationalEvidence | SilenceEvidence
+# Evidence that is kept as it was read: a queue shows the same again and again.
+MOST_KEPT: Final = 256
 _READER: TypeAdapter[AnyEvidence] = TypeAdapter(Annotated[AnyEvidence, Field(discriminator="family")])
 
 
+@lru_cache(maxsize=MOST_KEPT)
 def read_evidence(body: bytes) -> AnyEvidence:
-    """Read evidence back from its stored bytes, by its family.
+    """Read evidence back from its stored bytes, by its family. The same bytes are read once.
 
     Raises:
         pydantic.ValidationError: when the bytes are no evidence.

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import QuerySet
 
-from audit import actors, canonical, cells, chain, events
+from audit import actors, canonical, cells, chain, events, statements
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 from audit.verification.verify import UNREADABLE
@@ -60,12 +60,17 @@ def list_of_stream(
     *, tenant: str, stream: str, kinds: Iterable[Kind] | None = None, most: int = MOST
 ) -> NoteList:
     """The newest notes that a stream records."""
-    entries = list(
-        LedgerEntry.objects.filter(tenant=tenant, stream=stream, kind__in=list(kinds or PURPOSES)).order_by(
-            "-seq"
-        )[: most + 1]
-    )
+    asked = sorted(kinds or PURPOSES)
+    entries = _NEWEST.rows(most + 1, tenant=tenant, stream=stream, kinds=asked)
     return NoteList(_shown(tenant, entries[:most]), more=len(entries) > most)
+
+
+def _newest(size: int, *, tenant: str, stream: str, kinds: list[str]) -> QuerySet[LedgerEntry]:
+    rows = LedgerEntry.objects.filter(tenant=tenant, stream=stream, kind__in=kinds)
+    return rows.order_by("-seq")[:size]
+
+
+_NEWEST: Final = statements.Read(_newest)
 
 
 def get_last_move(*, tenant: str, dfid: UUID, escalation_id: UUID) -> NoteShown | None:
@@ -115,6 +120,8 @@ def stream_of(row: Note) -> str:
 def _shown(tenant: str, entries: Sequence[LedgerEntry]) -> list[NoteShown]:
     """Entries beside their rows and texts: four queries for any number of them."""
     payloads = [(entry, payload) for entry in entries if (payload := _payload(entry)) is not None]
+    if not payloads:
+        return []
     ids = [payload["note_id"] for _, payload in payloads]
     rows = {str(row.pk): row for row in Note.objects.of(tenant).filter(pk__in=ids).select_related("agent")}
     mentioned: dict[str, set[str]] = defaultdict(set)

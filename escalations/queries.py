@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, Max, Min, Q, QuerySet, prefetch_related_objects
 
-from audit import canonical, queries
+from audit import canonical, queries, statements
 from audit.events import Kind
 from audit.verification.verify import UNREADABLE
 from escalations import contracts, decision_search, evidence_contracts, queue_order
@@ -57,8 +57,13 @@ class Counts:
 
 def count_open(*, tenant: str) -> Counts:
     """Open escalations by weight, in one query."""
-    rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN)
-    found = rows.aggregate(
+    total, low, *others = _OPEN.first(tenant=tenant) or (0, 0, 0, None, None, None)
+    return Counts(total, total - low, low, *others)
+
+
+def _count_open(*, tenant: str) -> QuerySet[Escalation, Any]:
+    return statements.as_one(
+        Escalation.objects.of(tenant).filter(state=contracts.State.OPEN),
         total=Count("escalation_id"),
         low=Count("escalation_id", filter=Q(impact=states.Impact.LOW_IMPACT)),
         operational=Count("escalation_id", filter=Q(family=contracts.Family.OPERATIONAL)),
@@ -66,7 +71,9 @@ def count_open(*, tenant: str) -> Counts:
         newest_high_at=Max("opened_at", filter=~Q(impact=states.Impact.LOW_IMPACT)),
         next_deadline_at=Min("deadline_at"),
     )
-    return Counts(high=found["total"] - found["low"], **found)
+
+
+_OPEN: Final = statements.Read(_count_open)
 
 
 def list_operational(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) -> Sequence[Escalation]:
@@ -217,12 +224,18 @@ def list_by_part_of_id(*, tenant: str, part: str, size: int) -> Sequence[Escalat
 
 def get(*, tenant: str, escalation_id: UUID) -> Escalation | None:
     """One escalation with everything its page names, or None."""
-    rows = (
-        Escalation.objects.of(tenant)
-        .select_related("flow__agent__active_manifest", "proposal__verdict", "intent", "claimed_by")
-        .prefetch_related("decisions__approver")
-    )
-    return rows.filter(escalation_id=escalation_id).first()
+    found = _WHOLE.first(tenant=tenant, escalation_id=escalation_id)
+    if found is not None:
+        prefetch_related_objects([found], "decisions__approver")
+    return found
+
+
+def _whole(*, tenant: str, escalation_id: UUID) -> QuerySet[Escalation]:
+    rows = Escalation.objects.of(tenant).filter(escalation_id=escalation_id)
+    return rows.select_related("flow__agent__active_manifest", "proposal__verdict", "intent", "claimed_by")
+
+
+_WHOLE: Final = statements.Read(_whole)
 
 
 def list_open_of(*, proposals: Collection[UUID]) -> dict[UUID, UUID]:

@@ -5,16 +5,17 @@ A view without one of the three decorators has no `required_roles`; the URL map 
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import resolve_url
 
-from audit import actors
+from audit import actors, statements
 from audit.access import roles
 from audit.access.roles import Permission, Role
 
@@ -36,8 +37,14 @@ def roles_of(user: AbstractBaseUser | AnonymousUser | None) -> frozenset[Role]:
     """The roles of a user as the database has them now; none for anonymous and deactivated users."""
     if user is None or not user.is_authenticated or not user.is_active:
         return frozenset()
-    names = Group.objects.filter(user=user.pk, name__in=list(Role)).values_list("name", flat=True)
-    return frozenset(Role(name) for name in names)
+    return frozenset(Role(name) for name in _ROLES.rows(user_pk=user.pk))
+
+
+def _roles(*, user_pk: int) -> QuerySet[Group, str]:
+    return Group.objects.filter(user=user_pk, name__in=list(Role)).values_list("name", flat=True)
+
+
+_ROLES: Final = statements.Read(_roles)
 
 
 def tenant_of(user: AbstractBaseUser | AnonymousUser) -> str:

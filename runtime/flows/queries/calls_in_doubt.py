@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
-from audit.statements import Read, any_of
+from audit.statements import Read, any_of, as_one
 from runtime.contracts.states import LIVE_INTENTS, AttemptState, Direction, Effect, Purpose
 from runtime.flows.models import Attempt, Flow, Intent, StepReceipt
 
@@ -187,7 +187,7 @@ def get_left(*, intent: Intent, number: int) -> Attempt | None:
 
 def count_left(*, tenant: str) -> int:
     """How many such calls there are."""
-    return left_in_doubt(tenant).count() + contradicted(tenant).count()
+    return sum(_LEFT.first(tenant=tenant) or ()) + count_contradicted(tenant=tenant)
 
 
 def left_in_doubt(tenant: str) -> QuerySet[Attempt]:
@@ -213,6 +213,18 @@ def _newest(rows: QuerySet[Attempt]) -> QuerySet[Attempt]:
     return rows.exclude(Exists(same.filter(IN_DOUBT | CONTRADICTED)))
 
 
+def _count_left(*, tenant: str) -> QuerySet[Attempt, tuple[int]]:
+    return as_one(left_in_doubt(tenant), calls=Count("pk"))
+
+
+def _count_contradicted(*, tenant: str) -> QuerySet[Attempt, tuple[int]]:
+    return as_one(contradicted(tenant), calls=Count("pk"))
+
+
+_LEFT: Final = Read(_count_left)
+_CONTRADICTED: Final = Read(_count_contradicted)
+
+
 def is_flow_contradicted(*, flow: Flow) -> bool:
     """Whether a call of the flow took effect of which a person had stated that it did not.
 
@@ -230,7 +242,7 @@ _FLOW_CONTRADICTED: Final = Read(_flow_contradicted)
 
 def count_contradicted(*, tenant: str) -> int:
     """How many calls took effect of which a person had stated that they did not."""
-    return contradicted(tenant).count()
+    return sum(_CONTRADICTED.first(tenant=tenant) or ())
 
 
 def in_doubt_since(at: datetime) -> Exists:

@@ -2,34 +2,33 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
+from audit import statements
 from runtime.kernel import separation
 from runtime.registry.models import Membership
 
 
 def groups_of(*, user_pk: int, at: datetime) -> frozenset[str]:
     """The groups of a user: those of now, and those that the user left within the last days."""
-    now = User.groups.through.objects.filter(user_id=user_pk).values_list("group__name", flat=True)
-    return frozenset([*now, *_counting(at).filter(user_id=user_pk).values_list("group", flat=True)])
+    return groups_now(user_pk=user_pk).union(_HELD.rows(user_pk=user_pk, since=_since(at)))
 
 
 def groups_now(*, user_pk: int) -> frozenset[str]:
     """The groups of a user at this moment."""
-    rows = User.groups.through.objects.filter(user_id=user_pk)
-    return frozenset(rows.values_list("group__name", flat=True))
+    return frozenset(_NOW.rows(user_pk=user_pk))
 
 
 def list_holders(*, groups: Iterable[str], at: datetime) -> dict[int, datetime | None]:
     """Who holds any of the groups, by primary key: None for active members of now, else until when."""
-    names = [str(name) for name in groups]
+    names = sorted(str(name) for name in groups)
     found: dict[int, datetime | None] = {}
-    for pk, until in _counting(at).filter(group__in=names).values_list("user_id", "until"):
+    for pk, until in _HOLDERS.rows(groups=names, since=_since(at)):
         found[pk] = max(found.get(pk) or at - timedelta(days=separation.DAYS), until or at)
-    members = User.objects.filter(is_active=True, groups__name__in=names)
-    return {**found, **dict.fromkeys(members.values_list("pk", flat=True))}
+    return {**found, **dict.fromkeys(_MEMBERS.rows(groups=names))}
 
 
 def list_unnoted(*, limit: int) -> list[int]:
@@ -39,5 +38,31 @@ def list_unnoted(*, limit: int) -> list[int]:
     return sorted({pk for pk, _ in set(now) ^ set(held)})[:limit]
 
 
-def _counting(at: datetime) -> QuerySet[Membership]:
-    return Membership.objects.filter(Q(until=None) | Q(until__gt=at - timedelta(days=separation.DAYS)))
+def _since(at: datetime) -> datetime:
+    return at - timedelta(days=separation.DAYS)
+
+
+def _counting(since: datetime) -> QuerySet[Membership]:
+    return Membership.objects.filter(Q(until=None) | Q(until__gt=since))
+
+
+def _held(*, user_pk: int, since: datetime) -> QuerySet[Membership, str]:
+    return _counting(since).filter(user_id=user_pk).values_list("group", flat=True)
+
+
+def _now(*, user_pk: int) -> QuerySet[Any, str]:
+    return User.groups.through.objects.filter(user_id=user_pk).values_list("group__name", flat=True)
+
+
+def _holders(*, groups: list[str], since: datetime) -> QuerySet[Membership, tuple[int, datetime | None]]:
+    return _counting(since).filter(group__in=groups).values_list("user_id", "until")
+
+
+def _members(*, groups: list[str]) -> QuerySet[User, int]:
+    return User.objects.filter(is_active=True, groups__name__in=groups).values_list("pk", flat=True)
+
+
+_HELD: Final = statements.Read(_held)
+_NOW: Final = statements.Read(_now)
+_HOLDERS: Final = statements.Read(_holders)
+_MEMBERS: Final = statements.Read(_members)

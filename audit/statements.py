@@ -368,8 +368,8 @@ def _cursor(database: BaseDatabaseWrapper) -> Any:
 
     Django's own cursor there writes the values into the text, so that each text is new to the database.
     """
-    if database.vendor != "postgresql":
-        return database.cursor()
+    if database.vendor != "postgresql" or database.queries_logged:
+        return database.cursor()  # and so does a log of statements have them
     from django.db.backends.postgresql.base import ServerBindingCursor
 
     database.ensure_connection()

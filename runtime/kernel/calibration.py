@@ -95,10 +95,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What another threshold would have changed: `more` is how many more a person would have been asked about.
+    """What another threshold would have changed.
 
-    Negative: fewer. `caught` of the `bad` ones would have come before a person under the new threshold, and
-    `caught_before` do under the present one.
+    `more` is about how many more a person would have been asked; negative: about fewer. `caught` of the `bad`
+    ones would have come before a person under the new threshold, `caught_before` do under the present one.
     """
 
     more: int

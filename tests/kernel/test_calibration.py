@@ -50,7 +50,7 @@ def test_scores_as_scikit_learn_does(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_curve_of_equal_masses_is_that_of_scikit_learn(seed: int) -> None:
-    pairs = list(dict((pair.stated, pair) for pair in seeded(seed)).values())
+    pairs = list({pair.stated: pair for pair in seeded(seed)}.values())
     pairs = pairs[: len(pairs) // 10 * 10]
     good, stated = arrays(pairs)
     shares, means = calibration_curve(good, stated, n_bins=10, strategy="quantile")

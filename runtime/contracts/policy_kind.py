@@ -409,6 +409,9 @@ class KindDocument(Contract):
         default=(), exclude_if=is_empty
     )
 
+    # Which end of a proposal speaks for the confidence that was stated; it changes no verdict.
+    good_when: Source | None = Field(default=None, exclude_if=is_none)
+
     @model_validator(mode="after")
     def _asks_one_way(self) -> Self:
         if self.requires_context and self.context_current is not None:

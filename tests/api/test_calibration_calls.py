@@ -11,6 +11,8 @@ from audit import queries
 from audit.events import Kind
 from dir_console.api import api
 from runtime.flows.models import Outcome, Verdict
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.rules import safety
 from runtime.proposals.queries import calibration_pairs
 from runtime.registry.models import Agent
 from tests.support import api_client, calibrated_agent, worlds
@@ -97,7 +99,8 @@ def test_reads_twice_and_no_more_than_the_newest(
         connection,
     ) as asked:
         found = calibration_pairs.of_agent(agent=agent, kind="ADJUST_POSITION")
-    assert len(asked) == 2
+    # PostgreSQL is asked for the time as well.
+    assert sum(" FROM " in each["sql"] for each in asked) == 2
     assert found.is_cut
     assert len(found.pairs) < 10
 
@@ -114,3 +117,43 @@ def test_what_the_ledger_does_not_hold_is_not_believed(
     answer = answered(auditor, AUDIT)
     ended = SUCCEEDED + OVERRIDDEN
     assert (answer["pairs"], answer["left_out"]["unsettled"]) == (MODIFIED + ABORTED, 1 + ended)
+
+
+@pytest.mark.parametrize(
+    ("good_when", "pairs", "good"),
+    [
+        ("decision != 'ABORT'", PAIRS, SUCCEEDED + OVERRIDDEN + MODIFIED),
+        ("decision == '' && result.status == 'SUCCEEDED' && result.deviations == 0", PAIRS, SUCCEEDED),
+        ("params.notional_cents > 100000", PAIRS, OVERRIDDEN + MODIFIED + ABORTED),
+        ("params.nothing == 1", 0, 0),
+    ],
+)
+def test_a_kind_may_say_what_is_good(
+    auditor: api_client.Caller, monkeypatch: pytest.MonkeyPatch, good_when: str, pairs: int, good: int
+) -> None:
+    read = PolicyBundle.from_bytes
+
+    def saying(body: bytes) -> PolicyBundle:
+        found = read(body)
+        assert found.kind is not None
+        return found.model_copy(update={"kind": found.kind.model_copy(update={"good_when": good_when})})
+
+    monkeypatch.setattr(calibration_pairs.PolicyBundle, "from_bytes", saying)
+    found = calibration_pairs.of_agent(agent=Agent.objects.get(agent_id="trader"))
+    assert (len(found.pairs), sum(pair.good for pair in found.pairs)) == (pairs, good)
+    assert found.unsettled == 1 + PAIRS - pairs
+
+
+def test_a_kind_that_may_not_be_asked_gives_no_pairs(
+    auditor: api_client.Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = PolicyBundle.from_bytes
+
+    def saying(body: bytes) -> PolicyBundle:
+        found = read(body)
+        assert found.kind is not None
+        return found.model_copy(update={"kind": found.kind.model_copy(update={"good_when": "true"})})
+
+    monkeypatch.setattr(calibration_pairs.PolicyBundle, "from_bytes", saying)
+    monkeypatch.setattr(safety, "why_unsafe", lambda kind: "too slow")
+    assert calibration_pairs.of_agent(agent=Agent.objects.get(agent_id="trader")).pairs == ()

@@ -21,6 +21,7 @@ GOOD: dict[str, Any] = {
     **test_linter_kinds.GOOD,
     "allowed_outcomes": ["filled"],
     "outcome": "receipt.status",
+    "good_when": "result.status == 'SUCCEEDED'",
     "outputs": {"filled": "receipt.filled"},
     "safety_assertions": [
         {

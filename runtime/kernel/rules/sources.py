@@ -51,6 +51,8 @@ def list_expressions(kind: KindDocument) -> Iterator[Standing]:
     for at, route in enumerate(kind.routes):
         yield Standing(("routes", at, "when"), route.when, scope.ROUTED)
     yield from _outcome(kind)
+    if kind.good_when is not None:
+        yield Standing(("good_when",), kind.good_when, scope.SETTLED)
 
 
 def list_fact_templates(kind: KindDocument) -> Iterator[Standing]:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from audit import actors, canonical, queries
 from audit.events import Kind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision, FlowState, OutcomeStatus
 from runtime.core import clock
@@ -18,14 +19,18 @@ from runtime.flows.models import Proposal
 from runtime.flows.queries.recorded_flow import RecordedFlow
 from runtime.kernel import calibration
 from runtime.kernel.calibration import Pair
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.rules import language, safety
+from runtime.kernel.rules.language import ExpressionError
 from runtime.registry.models import Agent
 
 # The newest ones: what a person would have been asked about years ago says little of the agent of today.
 MOST: Final = 1_000
 DAYS: Final = 90
 _OPEN: Final[Mapping[str, Any]] = {}
-# The action of a person who lets a proposal through as it is (`escalations.contracts.Action`).
+# What people choose who let a proposal through: as it is, or changed (`escalations.contracts.Action`).
 _AS_PROPOSED: Final = "OVERRIDE"
+_CHANGED: Final = "MODIFY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
     """The pairs of an agent's newest proposals of a kind (without one: of all) in the last DAYS days.
 
     A proposal that the gate rejected came to nothing, so it is no pair. Good is what succeeded as expected
-    and was not changed or stopped by a person.
+    and was not changed or stopped by a person, or what the kind that it was judged by says (`good_when`).
     """
     since = clock.now() - timedelta(days=DAYS)
     rows = Proposal.objects.filter(agent=agent, received_at__gte=since, flow__erased_at__isnull=True)
@@ -60,6 +65,7 @@ def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
     )
     recorded = _recorded(agent.tenant, read)
     pairs, unsettled, unstated, unlike = list[Pair](), 0, 0, 0
+    kinds = _Kinds()
     author, newer = actors.agent(agent.agent_id), dict[UUID, Proposal]()
     for row in read:
         after = newer.get(row.flow_id)
@@ -70,7 +76,9 @@ def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
             unlike += 1
             continue
         confidence = canonical.decode(bytes(row.verdict.input))["proposal"]["confidence"]
-        good = _became(row, after, recorded)
+        end = _end_of(row, after, recorded)
+        kind = kinds.of(row)
+        good = None if end is None or kind is None else _is_good(kind, row, end)
         if confidence is None:
             unstated += 1
         elif good is None:
@@ -78,6 +86,15 @@ def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
         else:
             pairs.append(Pair(calibration.millionths(confidence), good))
     return Pairs(tuple(pairs), unsettled, unstated, unlike, is_cut=len(read) == MOST)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How it ended: what a person chose, or nothing; the status of what was executed, or nothing."""
+
+    decision: str
+    status: str
+    deviations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +125,50 @@ def _recorded(tenant: str, rows: Iterable[Proposal]) -> _Recorded:
     return _Recorded(RecordedFlow(verdicts=verdicts), outcomes, decided)
 
 
-def _became(row: Proposal, after: Proposal | None, recorded: _Recorded) -> bool | None:
-    """Whether it went well; None where that is not known. `after` is what was proposed next in the flow."""
-    flow = row.flow
+def _end_of(row: Proposal, after: Proposal | None, recorded: _Recorded) -> _End | None:
+    """What became of a proposal; None where that is not known. `after` was proposed next in its flow."""
+    flow, decision = row.flow, ""
     if after is not None and actors.is_user(after.author):
-        # An override lets the agent's own proposal through: what came of that counts.
-        if recorded.decided.get(str(after.pk)) != _AS_PROPOSED:
-            return False
-        row = after
+        # What a person let through, changed or not, is what was executed.
+        row, decision = after, recorded.decided.get(str(after.pk), _CHANGED)
     elif row.verdict.decision == Decision.ESCALATE:
         is_aborted = flow.state == FlowState.ABORTED and flow.reason == Reason.ABORTED_BY_PERSON
-        return False if is_aborted and after is None else None
+        return _End("ABORT", "", 0) if is_aborted and after is None else None
     intent = getattr(row, "intent", None)
     outcome = recorded.outcomes.get("" if intent is None else str(intent.pk), _OPEN)
-    if not outcome:
+    if outcome:
+        return _End(decision, str(outcome["status"]), int(outcome.get("deviations", 0)))
+    # That a person changed it is known before the end.
+    return _End(decision, "", 0) if decision == _CHANGED else None
+
+
+def _is_good(kind: KindDocument, row: Proposal, end: _End) -> bool | None:
+    """Whether the end speaks for the proposal; None where the kind's own answer cannot be worked out."""
+    if kind.good_when is None:
+        succeeded = end.status == OutcomeStatus.SUCCEEDED and not end.deviations
+        return succeeded and end.decision in ("", _AS_PROPOSED)
+    if safety.why_unsafe(kind):
         return None
-    return outcome["status"] == OutcomeStatus.SUCCEEDED and not outcome.get("deviations")
+    values = {
+        "params": canonical.decode(bytes(row.verdict.input))["proposal"]["params"],
+        "result": {"status": end.status, "deviations": end.deviations},
+        "decision": end.decision,
+    }
+    try:
+        return language.require(kind.good_when, language.Names(values))
+    except ExpressionError:
+        return None
+
+
+class _Kinds:
+    """The kinds that proposals were judged by; many were judged by the same rules, which are read once."""
+
+    def __init__(self) -> None:
+        self._by_digest: dict[str, KindDocument | None] = {}
+
+    def of(self, row: Proposal) -> KindDocument | None:
+        """The kind of a proposal; None where there was none."""
+        digest = row.verdict.bundle_id
+        if digest not in self._by_digest:
+            self._by_digest[digest] = PolicyBundle.from_bytes(bytes(row.verdict.bundle.body)).kind
+        return self._by_digest[digest]

@@ -139,7 +139,7 @@ def _what_if(request: HttpRequest, agent: Agent, pairs: tuple[calibration.Pair, 
         if value is None
     }
     now, then = read["now"], read["then"]
-    if now is None or then is None or not pairs:
+    if now is None or then is None or len(pairs) < LEAST_PAIRS:
         return {"typed": typed, "wrong": wrong, "answer": None}
     found = calibration.what_if(pairs, now=now, then=then)
     return {

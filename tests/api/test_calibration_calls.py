@@ -138,7 +138,7 @@ def test_a_kind_may_say_what_is_good(
         assert found.kind is not None
         return found.model_copy(update={"kind": found.kind.model_copy(update={"good_when": good_when})})
 
-    monkeypatch.setattr(calibration_pairs.PolicyBundle, "from_bytes", saying)
+    monkeypatch.setattr(PolicyBundle, "from_bytes", saying)
     found = calibration_pairs.of_agent(agent=Agent.objects.get(agent_id="trader"))
     assert (len(found.pairs), sum(pair.good for pair in found.pairs)) == (pairs, good)
     assert found.unsettled == 1 + PAIRS - pairs
@@ -154,6 +154,6 @@ def test_a_kind_that_may_not_be_asked_gives_no_pairs(
         assert found.kind is not None
         return found.model_copy(update={"kind": found.kind.model_copy(update={"good_when": "true"})})
 
-    monkeypatch.setattr(calibration_pairs.PolicyBundle, "from_bytes", saying)
+    monkeypatch.setattr(PolicyBundle, "from_bytes", saying)
     monkeypatch.setattr(safety, "why_unsafe", lambda kind: "too slow")
     assert calibration_pairs.of_agent(agent=Agent.objects.get(agent_id="trader")).pairs == ()

@@ -77,8 +77,8 @@ def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
             continue
         confidence = canonical.decode(bytes(row.verdict.input))["proposal"]["confidence"]
         end = _end_of(row, after, recorded)
-        kind = kinds.of(row)
-        good = None if end is None or kind is None else _is_good(kind, row, end)
+        judged_by = kinds.of(row)
+        good = None if end is None or judged_by is None else _is_good(judged_by, row, end)
         if confidence is None:
             unstated += 1
         elif good is None:

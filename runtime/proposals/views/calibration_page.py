@@ -65,11 +65,11 @@ def show(request: HttpRequest, agent_id: str) -> HttpResponse:
 
 def _scores(said: calibration.Report) -> list[tuple[str, str, str]]:
     return [
-        ("Brier score", f"{said.brier:.4f}", "0 is best: the mean squared distance of stated from come true"),
+        ("Brier score", f"{said.brier:.4f}", "how far all of it was off, squared, on average; 0 is best"),
         ("Reliability", f"{said.parts.reliability:.4f}", "how far the bins are from the diagonal; 0 is best"),
         ("Resolution", f"{said.parts.resolution:.4f}", "how far the bins are apart; more is better"),
         ("Uncertainty", f"{said.parts.uncertainty:.4f}", "how mixed the results are, whatever is stated"),
-        ("Within bins", f"{said.parts.within:.4f}", "what bins of this width cannot tell"),
+        ("Within bins", f"{said.parts.within:z.4f}", "what bins of this width cannot tell"),
         ("Calibration error", f"{said.ece:.4f}", "the mean distance over ten bins of equal width"),
         ("The same, by equal numbers", f"{said.ece_mass:.4f}", "over ten bins with as many proposals each"),
     ]

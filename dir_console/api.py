@@ -18,7 +18,7 @@ from runtime.core.api import docs_page, openapi
 from runtime.flows.api import feedback_calls, flow_calls
 from runtime.incidents.api import incident_calls
 from runtime.maintenance.api import evidence_calls
-from runtime.proposals.api import proposal_calls, record_report_calls, replay_calls
+from runtime.proposals.api import calibration_calls, proposal_calls, record_report_calls, replay_calls
 from runtime.registry.api import auth, handshake_calls, schema_calls
 from runtime.state.api import artifact_calls, fact_calls, memory_calls
 
@@ -66,6 +66,7 @@ for router in (
     escalations_api,
 ):
     api.add_router("", router.router)
+api.add_router("", calibration_calls.own_router)
 for router in (
     audit_calls,
     contract_calls,
@@ -74,6 +75,7 @@ for router in (
     replay_calls,
     record_calls,
     record_report_calls,
+    calibration_calls,
     incident_calls,
     spec_calls,
 ):

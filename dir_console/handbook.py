@@ -18,7 +18,16 @@ from markdown_it.token import Token
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "For operators",
-        ("escalations", "flows", "incidents", "stopping", "watchdog", "guards", "notifications"),
+        (
+            "escalations",
+            "flows",
+            "incidents",
+            "stopping",
+            "watchdog",
+            "guards",
+            "calibration",
+            "notifications",
+        ),
     ),
     (
         "For admins",
@@ -26,6 +35,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "registry",
             "kinds",
             "packs",
+            "invariants",
             "budgets",
             "gate",
             "execution",

@@ -78,7 +78,7 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
         ],
         "observed_effects": receipts,
         "deviations": _deviations(flow, about, stated, receipts),
-        "safety_validation_results": list(_validations(about)),
+        "safety_validation_results": [*_judged(judged), *_validations(about, judged)],
         "error_diagnostics": _diagnostics(flow, ended, about, stated),
         "telemetry": {
             "latency_ms": stated["duration_ms"],
@@ -185,14 +185,34 @@ def _contradicted(
             yield {"fact": fact, "expected": wanted, "observed": receipt[name]}
 
 
-def _validations(about: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+def _asserted(judged: flows.Judged, place: str) -> list[str]:
+    """The ids of the invariants that the kind asserts and that are asked there."""
+    pinned = [each["pinned"] for each in judged.kind.get("safety_assertions", ())]
+    return [str(one["invariant_id"]) for one in pinned if place in one["at"]]
+
+
+def _judged(judged: flows.Judged) -> Iterator[dict[str, Any]]:
+    """The invariants at the gate: of what has an outcome they held, or a person let them pass."""
+    found = {each["subject"]: each["outcome"] for each in judged.findings if each["check"] == "invariants"}
+    for name in _asserted(judged, "GATE"):
+        said = "A person let it pass." if name in found else "It held at the gate."
+        yield {"invariant_id": name, "pass_fail": "fail" if name in found else "pass", "detail": said}
+
+
+def _validations(about: Sequence[Entry], judged: flows.Judged) -> Iterator[dict[str, Any]]:
     """The check inside the claim: a call begins only after it, and a block is its No."""
+    let_pass = {each["subject"] for each in judged.findings if each["check"] == "invariants"}
+    asked = [name for name in _asserted(judged, "CLAIM") if name not in let_pass]
     for entry in about:
         if entry.kind == Kind.INTENT_BLOCKED:
-            yield {"invariant_id": entry.payload["code"], "pass_fail": "fail", "detail": "No call was made."}
+            failed = entry.payload.get("subject") or entry.payload["code"]
+            yield {"invariant_id": failed, "pass_fail": "fail", "detail": "No call was made."}
         elif entry.kind == Kind.ATTEMPT_STARTED:
             detail = f"Attempt {entry.payload['number']} of step {entry.payload['step']} could begin."
             yield {"invariant_id": "PRE_CALL_CHECK", "pass_fail": "pass", "detail": detail}
+            # What undoes a step is not held up by what must hold before one.
+            forward = asked if entry.payload.get("direction") in (None, _FORWARD) else []
+            yield from ({"invariant_id": name, "pass_fail": "pass", "detail": detail} for name in forward)
 
 
 def _diagnostics(
@@ -241,6 +261,7 @@ def _advice(flow: Flow, intent_id: str) -> dict[str, str] | None:
 _ENDED = "`outcome:recorded`"
 _STATED = "the outcome (object `outcome_digest`)"
 _CALLED = "`attempt:started`"
+_OF_KIND = "the rules (object `policy_bundle_hash`) `/kind/safety_assertions`"
 _ANSWERED = "`attempt:finished`, `attempt:reported_late`"
 _ROUTED = "`route:taken` of the intent"
 
@@ -279,7 +300,7 @@ CONTRACT = Contract(
         Field(
             "safety_validation_results[].invariant_id",
             TEXT,
-            f"`intent:blocked` `code`; of {_CALLED} constant",
+            f"`intent:blocked` `subject`, else `code`; of {_CALLED} constant; {_OF_KIND}",
         ),
         Field("safety_validation_results[].pass_fail", one_of("pass", "fail"), f"pass for each {_CALLED}"),
         Field("safety_validation_results[].detail", TEXT, "computed: which attempt"),

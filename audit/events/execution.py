@@ -23,11 +23,15 @@ class IntentCancelled(Event):
 
 
 class IntentBlocked(Event):
-    """The second check, inside the worker's claim, said no."""
+    """The second check, inside the worker's claim, said no.
+
+    `subject` is the invariant that is violated; with another code, and in entries of old, there is none.
+    """
 
     kind = Kind.INTENT_BLOCKED
     intent_id: Id
     code: Text
+    subject: Text | None = None
 
 
 class IntentHeld(Event):

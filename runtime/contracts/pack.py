@@ -8,7 +8,7 @@ from runtime.contracts import states
 from runtime.contracts.document import Contract, Words, is_empty
 from runtime.contracts.guard import GuardDocument
 from runtime.contracts.manifest import AgentId, ManifestDocument
-from runtime.contracts.policy_kind import KindDocument, Segment, SemVer, Slug, TargetName, Title
+from runtime.contracts.policy_kind import Invariant, KindDocument, Segment, SemVer, Slug, TargetName, Title
 
 # A 2xx or 3xx says that something was done, and nobody refuses by a 1xx.
 RefusingStatus = Annotated[int, Field(ge=400, le=599)]
@@ -71,6 +71,8 @@ class PackDocument(Contract):
     resources: tuple[PackResource, ...] = ()
     facts: dict[Segment, dict[Segment, JsonValue]] = Field(default_factory=dict)
     policy_kinds: tuple[KindDocument, ...] = ()
+    # What kinds of this file assert by name (`safety_assertions`).
+    invariants: tuple[Invariant, ...] = Field(default=(), exclude_if=is_empty)
     targets: dict[TargetName, PackTarget] = Field(default_factory=dict)
     agents: tuple[PackAgent, ...] = ()
     guards: tuple[GuardDocument, ...] = Field(default=(), exclude_if=is_empty)

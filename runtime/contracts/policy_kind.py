@@ -5,15 +5,15 @@ stores that digest, so that it can be judged again years later. Expressions are 
 `runtime.kernel.rules` compiles and lints them. Fields are only ever appended, always with a default.
 """
 
-from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from runtime.contracts.document import Contract, Id, Words, is_empty, is_false, is_none, is_one
 from runtime.contracts.redaction import MOST_REDACTIONS, Redaction
 from runtime.contracts.retention import MOST_DAYS
+from runtime.contracts.scoring import Scoring
 from runtime.contracts.states import StepType
 
 SEMVER_PATTERN = (
@@ -22,6 +22,9 @@ SEMVER_PATTERN = (
 )
 MAX_EXPRESSION_CHARS = 2000
 MAX_OUTPUTS = 20
+# Of what an invariant is given, and of the invariants that a kind asserts.
+MAX_GIVEN = 10
+MAX_ASSERTIONS = 20
 _OTHER_SORTS = 3
 
 KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
@@ -160,6 +163,53 @@ class RedLine(Contract):
     message: Words | None = None
 
 
+class InvariantPlace(StrEnum):
+    """Where an invariant is asked: when a proposal is judged, and again right before each call."""
+
+    GATE = "GATE"
+    CLAIM = "CLAIM"
+
+
+def _as_source(value: Any) -> Any:
+    """What an invariant is given is CEL; a number, or true and false, may be written as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else value
+
+
+class Invariant(Contract):
+    """What must hold whatever is done: `require` must be exactly true where it is asked.
+
+    It reads what it is given as `with.<name>`. HIGH and CRITICAL refuse; below, a person decides.
+    """
+
+    invariant_id: Id
+    require: Source
+    severity: Severity = Severity.HIGH
+    at: Annotated[tuple[InvariantPlace, ...], Field(min_length=1, max_length=2)] = (
+        InvariantPlace.GATE,
+        InvariantPlace.CLAIM,
+    )
+    message: Words | None = Field(default=None, exclude_if=is_none)
+
+
+class SafetyAssertion(Contract):
+    """An invariant that a kind asserts, with what it is given (`with`, CEL by name).
+
+    `pinned` is the invariant as it stood in the pack when the kind was loaded, with `with` put in its place:
+    it is part of the kind, and what is asked.
+    """
+
+    # `with` is a word of Python, so the field has another name, under which it is stored.
+    model_config = ConfigDict(populate_by_name=True)
+
+    invariant_id: Id
+    given: Annotated[
+        dict[ParamName, Annotated[Source, BeforeValidator(_as_source)]], Field(max_length=MAX_GIVEN)
+    ] = Field(default_factory=dict, validation_alias="with", exclude_if=is_empty)
+    pinned: Invariant | None = Field(default=None, exclude_if=is_none)
+
+
 class EvidenceNeed(Contract):
     """Evidence without which nothing is accepted, not older than `max_age_s`: one of the four.
 
@@ -290,51 +340,6 @@ class Route(Contract):
     advice: Words | None = None
 
 
-def _as_share(value: Any) -> Any:
-    """A share as the text of its decimal: 1 and 0.9 are written so as well, and are exact so far."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return format(Decimal(str(value)), "f") if is_number else value
-
-
-def _no_fraction(value: Any) -> Any:
-    if isinstance(value, float):
-        raise ValueError("dollars are a decimal in quotes, such as '0.25', never a float")
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-Share = Annotated[
-    str, StringConstraints(pattern=r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$"), BeforeValidator(_as_share)
-]
-Dollars = Annotated[
-    str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?$"), BeforeValidator(_no_fraction)
-]
-
-
-class ScoreTargets(Contract):
-    """Up to where a flow of the kind has the whole value: what it may take, cost and use."""
-
-    wall_clock_s: Annotated[int, Field(ge=1, le=31_536_000)] | None = Field(default=None, exclude_if=is_none)
-    cost_usd: Dollars | None = Field(default=None, exclude_if=is_none)
-    tokens: Annotated[int, Field(ge=1, le=1_000_000_000_000)] | None = Field(default=None, exclude_if=is_none)
-
-
-class ScoreMinimum(Contract):
-    """The least value that is enough, by evaluator; without one, that of the suite."""
-
-    policy: Share | None = Field(default=None, exclude_if=is_none)
-    utility: Share | None = Field(default=None, exclude_if=is_none)
-    latency: Share | None = Field(default=None, exclude_if=is_none)
-    safety: Share | None = Field(default=None, exclude_if=is_none)
-    cost: Share | None = Field(default=None, exclude_if=is_none)
-
-
-class Scoring(Contract):
-    """What the decision records of a kind are scored by (`audit.records.evaluators`)."""
-
-    targets: ScoreTargets = Field(default_factory=ScoreTargets)
-    minimum: ScoreMinimum = Field(default_factory=ScoreMinimum)
-
-
 Dependencies = tuple[Annotated[Dependency, BeforeValidator(_as_dependency)], ...]
 
 
@@ -399,6 +404,14 @@ class KindDocument(Contract):
         default=(), exclude_if=is_empty
     )
 
+    # Invariants of the pack, pinned when the kind is loaded.
+    safety_assertions: Annotated[tuple[SafetyAssertion, ...], Field(max_length=MAX_ASSERTIONS)] = Field(
+        default=(), exclude_if=is_empty
+    )
+
+    # Which end of a proposal speaks for the confidence that was stated; it changes no verdict.
+    good_when: Source | None = Field(default=None, exclude_if=is_none)
+
     @model_validator(mode="after")
     def _asks_one_way(self) -> Self:
         if self.requires_context and self.context_current is not None:
@@ -419,6 +432,11 @@ class KindDocument(Contract):
     def needs(self) -> tuple[EvidenceNeed, ...]:
         """The evidence that is asked for."""
         return tuple(need for need in self.required_evidence if isinstance(need, EvidenceNeed))
+
+    def asserted(self, place: InvariantPlace) -> tuple[Invariant, ...]:
+        """The invariants that are asked there."""
+        pinned = (assertion.pinned for assertion in self.safety_assertions)
+        return tuple(one for one in pinned if one is not None and place in one.at)
 
     @property
     def least_approval(self) -> ApprovalMode:

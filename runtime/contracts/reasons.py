@@ -23,6 +23,7 @@ class Reason(StrEnum):
     CONSTRAINT_VIOLATED = "CONSTRAINT_VIOLATED"
     CONDITION_FAILED = "CONDITION_FAILED"
     RED_LINE_CROSSED = "RED_LINE_CROSSED"
+    INVARIANT_VIOLATED = "INVARIANT_VIOLATED"
     INVALID_EVIDENCE = "INVALID_EVIDENCE"
     RATE_LIMITED = "RATE_LIMITED"
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
@@ -80,6 +81,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.CONSTRAINT_VIOLATED: "One of the agent's own constraints no longer holds.",
     Reason.CONDITION_FAILED: "A condition that a person attached to the decision no longer holds.",
     Reason.RED_LINE_CROSSED: "What the policy kind forbids would happen; no person can allow it.",
+    Reason.INVARIANT_VIOLATED: "An invariant that the policy kind asserts does not hold.",
     Reason.INVALID_EVIDENCE: "Evidence that the policy kind requires is missing or too old.",
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
     Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, calls or time than its manifest allows.",

@@ -89,6 +89,7 @@ RULES: tuple[DiffRule, ...] = (
     DiffRule(path="allowed_outcomes", tighter=Tighter.FEWER, empty_is_absent=True, absent=MissingMeans.OPEN),
     DiffRule(path="required_evidence", tighter=Tighter.MORE),
     DiffRule(path="red_lines", tighter=Tighter.MORE),
+    DiffRule(path="safety_assertions", tighter=Tighter.MORE, keyed_by="invariant_id"),
     DiffRule(path="scorecard.targets.*", tighter=Tighter.LOWER, absent=MissingMeans.OPEN),
     DiffRule(path="scorecard.minimum.*", tighter=Tighter.HIGHER),
     *(rule for schema in _SCHEMAS for rule in _schema_rules(schema)),

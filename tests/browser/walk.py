@@ -107,6 +107,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/explore/?agent=momentum-trader",
         "/agents/",
         "/agents/momentum-trader/",
+        "/agents/momentum-trader/calibration/",
         "/agents/momentum-trader/edit/",
         "/agents/momentum-trader/manifests/new/",
         "/agents/momentum-trader/manifests/1.0.0/?trial=1",

@@ -35,6 +35,13 @@ _SEVERAL: list[dict[str, Any]] = [
 ]
 
 
+def _invariant(invariant_id: str, require: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "invariant_id": invariant_id,
+        "pinned": {"invariant_id": invariant_id, "require": require, **fields},
+    }
+
+
 def _params(**fields: Any) -> dict[str, Any]:
     return {"proposal": gate_cases.proposal(params={**gate_cases.PARAMS, **fields})}
 
@@ -144,6 +151,16 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
             {"id": "L_FREE", "forbid": "params.quantity < 0"},
             "Nothing is sold to a stranger.",
         ]
+    ),
+    "reject-invariant": lambda: _kind(
+        safety_assertions=[
+            _invariant("exposure", "(params.notional_cents) <= (90000)", severity="CRITICAL"),
+            _invariant("error", "params.nothing", severity="LOW"),
+            _invariant("open", "context.facts.market.state == 'OPEN'"),
+        ]
+    ),
+    "escalate-invariant": lambda: _kind(
+        safety_assertions=[_invariant("exposure", "params.notional_cents <= 90000", severity="MEDIUM")]
     ),
     "reject-evidence": lambda: {
         **_kind(

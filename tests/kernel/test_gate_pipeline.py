@@ -26,7 +26,9 @@ def test_the_plain_case_passes_every_stage_in_order() -> None:
         facts=gate_cases.facts(compute=gate_cases.compute(), resources=(), evidence={"step:self_check": 0}),
         rules=gate_cases.rules(
             kind=gate_cases.kind(
-                red_lines=[{"id": "L", "forbid": "false"}], required_evidence=[{"step": "self_check"}]
+                red_lines=[{"id": "L", "forbid": "false"}],
+                required_evidence=[{"step": "self_check"}],
+                safety_assertions=[{"invariant_id": "I", "pinned": {"invariant_id": "I", "require": "true"}}],
             )
         ),
     )

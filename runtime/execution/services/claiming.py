@@ -28,7 +28,7 @@ from runtime.contracts.states import (
     OutcomeStatus,
     Purpose,
 )
-from runtime.contracts.verdict import StepRequest
+from runtime.contracts.verdict import Finding, StepRequest
 from runtime.core import clock, mismatches, transactions
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import boots, epochs
@@ -41,6 +41,7 @@ from runtime.flows.queries.intent_plan import CurrentCall, IntentPlan
 from runtime.flows.queries.recorded_flow import RecordedFlow
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.proposals.services import precondition_check
 from runtime.registry.queries import target_endpoints
@@ -213,8 +214,11 @@ def _admit(
         )
         journal.write()
         return ClaimRefused(status="WITH_PERSON", detail=obstacle.code)
-    code = obstacle.code if isinstance(obstacle, Withdrawn) else obstacle
-    return _end(journal, intent, plan, status="BLOCKED", code=code)
+    if isinstance(obstacle, str):
+        return _end(journal, intent, plan, status="BLOCKED", code=obstacle)
+    worst = obstacle.worst if isinstance(obstacle, Withdrawn) else obstacle
+    violated = worst.subject if worst.check == CheckName.INVARIANTS else None
+    return _end(journal, intent, plan, status="BLOCKED", code=worst.code, violated=violated)
 
 
 def _has_window(intent: Intent) -> bool:
@@ -237,8 +241,10 @@ def _refuse_late_or_held(journal: Journal, intent: Intent, plan: IntentPlan) -> 
     return None
 
 
-def _blocking_reason(journal: Journal, intent: Intent, recorded: RecordedFlow) -> str | Withdrawn | None:
-    """What no longer holds, as a reason code, or the rights that are gone.
+def _blocking_reason(
+    journal: Journal, intent: Intent, recorded: RecordedFlow
+) -> str | Finding | Withdrawn | None:
+    """What no longer holds, as a reason code or a finding, or the rights that are gone.
 
     What it claims of resources is pinned when all holds.
     """
@@ -251,7 +257,7 @@ def _blocking_reason(journal: Journal, intent: Intent, recorded: RecordedFlow) -
     if seen.withdrawn is not None and seen.withdrawn.is_final:
         return seen.withdrawn
     if seen.stale:
-        return seen.stale[0].code
+        return seen.stale[0]
     if seen.withdrawn is not None:
         return seen.withdrawn
     pinned = reservations.pin(intent=intent, at=journal.at)
@@ -353,9 +359,10 @@ def _end(
     status: str,
     code: str,
     outcome: OutcomeStatus = OutcomeStatus.FAILED,
+    violated: str | None = None,
 ) -> ClaimRefused:
     """No call is made: the walk turns back or ends. What may have taken effect goes to a person instead."""
-    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=code))
+    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=code, subject=violated))
     if doubts.needs_person(intent, current=plan.current(intent)):
         intent_transitions.ask_person(journal, intent, plan, reason=Reason.IN_DOUBT, failures=intent.failures)
     elif intent.direction == Direction.COMPENSATE:

@@ -22,6 +22,7 @@ class CheckName(StrEnum):
     CONSTRAINTS = "constraints"
     CONDITIONS = "conditions"
     RED_LINES = "red_lines"
+    INVARIANTS = "invariants"
     EVIDENCE = "evidence"
     BUDGET = "budget"
     RATE = "rate"

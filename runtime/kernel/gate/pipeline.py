@@ -49,6 +49,12 @@ STAGES: tuple[Stage, ...] = (
         applies=lambda case: case.gate.has(GateVersion.V1_2) and bool(case.kind.forbidden),
     ),
     Stage(
+        CheckName.INVARIANTS,
+        what.check_invariants,
+        is_integrity=False,
+        applies=lambda case: bool(case.kind.safety_assertions),
+    ),
+    Stage(
         CheckName.EVIDENCE,
         what.check_evidence,
         is_integrity=False,

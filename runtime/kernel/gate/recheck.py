@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.contracts.facts import Facts
+from runtime.contracts.policy_kind import InvariantPlace
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Finding, FindingOutcome
@@ -29,9 +30,14 @@ class Withdrawn:
         return any(item.outcome is FindingOutcome.FAIL for item in self.findings)
 
     @property
+    def worst(self) -> Finding:
+        """The finding that weighs most."""
+        return min(self.findings, key=lambda item: item.outcome is not FindingOutcome.FAIL)
+
+    @property
     def code(self) -> str:
         """The reason code of the worst finding."""
-        return min(self.findings, key=lambda item: item.outcome is not FindingOutcome.FAIL).code
+        return self.worst.code
 
 
 def recheck(
@@ -43,7 +49,7 @@ def recheck(
     now_ms: int,
     unsafe: str = "",
 ) -> tuple[Finding, ...]:
-    """What no longer holds: the window, the agent's bounds, red lines, evidence, the facts it stood on.
+    """What no longer holds: the window, the agent's bounds, red lines, evidence, invariants, its facts.
 
     Empty when all does. The rules are those of the verdict; only the world, the `evidence` that they ask for
     and the moment are new. Rules and conditions that
@@ -66,6 +72,7 @@ def recheck(
         *what.check_constraints(case),
         *what.check_conditions(case),
         *_spec(case),
+        *_invariants(case),
         *stale,
     )
 
@@ -109,13 +116,18 @@ def _against(case: Case) -> tuple[Finding, ...]:
         return tuple(what.check_schema(case))
     kind, asked = case.kind, case.proposal
     refused = tuple(who_and_when.check_authority(case))
-    if refused or not (kind.limits or kind.forbidden or kind.needs):
+    if refused or not (kind.limits or kind.forbidden or kind.needs or kind.safety_assertions):
         return refused
     if not safety.fits(kind, params=asked.params, constraints=asked.execution_constraints):
         version = f"{kind.kind} {kind.version}"
         said = f"What was accepted no longer fits {version}: its limits cannot be checked."
         return (findings.refer(CheckName.SCHEMA, Reason.INVALID_SCHEMA, said, subject=version),)
-    return (*what.check_red_lines(case), *what.check_evidence(case), *what.check_limits(case))
+    return (
+        *what.check_red_lines(case),
+        *what.check_invariants(case),
+        *what.check_evidence(case),
+        *what.check_limits(case),
+    )
 
 
 def _spec(case: Case) -> tuple[Finding, ...]:
@@ -123,6 +135,16 @@ def _spec(case: Case) -> tuple[Finding, ...]:
     if not case.gate.has(GateVersion.V1_2):
         return ()
     return (*what.check_red_lines(case), *what.check_evidence(case))
+
+
+def _invariants(case: Case) -> tuple[Finding, ...]:
+    """Invariants that are violated now. One that a person has let pass at the gate stays so."""
+    passed = {lift.subject for lift in case.facts.lifts if lift.check == CheckName.INVARIANTS}
+    return tuple(
+        item
+        for item in what.violated(case, InvariantPlace.CLAIM)
+        if item.outcome is FindingOutcome.FAIL or item.subject not in passed
+    )
 
 
 def _is_lifted(finding: Finding, lifted: Sequence[Finding]) -> bool:

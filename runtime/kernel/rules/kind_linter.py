@@ -12,6 +12,7 @@ from runtime.contracts.states import Impact
 from runtime.kernel import effects, schemas
 from runtime.kernel.rules import (
     cel_tokens,
+    invariants,
     kind_units,
     linter,
     list_bounds,
@@ -81,6 +82,7 @@ def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
         *_scoring_problems(kind),
         *_outcome_problems(kind),
         *(KindProblem(place, said) for place, said in redaction_linter.lint(kind)),
+        *(KindProblem(place, said) for place, said in invariants.lint(kind)),
     )
 
 

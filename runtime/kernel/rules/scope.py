@@ -29,6 +29,7 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "budget": frozenset({"escalation_tokens", "tokens_left", "cost_left_micros", "tool_calls_left"}),
         "time": TIME_FIELDS,
         "intent": frozenset({"intent_id", "step"}),
+        "result": frozenset({"status", "deviations"}),
         "outcome": frozenset({"status", "error_category", "status_code", "step", "attempts", "failures"}),
     }
 )
@@ -51,6 +52,8 @@ RECEIPT = JUDGED | {"receipt"}
 ENDED = RECEIPT | {"steps"}
 # Where the result of a step is routed to; `receipt` is empty where there is none.
 ROUTED = RECEIPT | {"outcome"}
+# What became of a proposal: `result` of its execution, and `decision`, what a person chose or nothing.
+SETTLED = frozenset({"params", "result", "decision"})
 # Of a flow only its trigger is more than a few characters.
 _FLOW_SCHEMA = {
     "type": "object",
@@ -68,7 +71,7 @@ def sizes(
     """How large the value of each name can be."""
     of_kind = {"params": params_schema, "constraints": constraints_schema}
     return {
-        **dict.fromkeys(JUDGED | {"intent", "outcome", "key"}, shapes.OWN),
+        **dict.fromkeys(JUDGED | {"intent", "outcome", "key", "result", "decision"}, shapes.OWN),
         "context": shapes.WORLD,
         "flow": _FLOW,
         "seen": shapes.FACT,

@@ -37,6 +37,7 @@ def list_expressions(kind: KindDocument) -> Iterator[Standing]:
     for at, constraint in enumerate(kind.constraints):
         yield Standing(("constraints", at, "require"), constraint.require, scope.JUDGED)
     yield from _red_lines(kind)
+    yield from _invariants(kind)
     for at, prediction in enumerate(kind.predicts):
         yield Standing(("predicts", at, "value"), prediction.value, scope.JUDGED)
         if prediction.unless is not None:
@@ -50,6 +51,8 @@ def list_expressions(kind: KindDocument) -> Iterator[Standing]:
     for at, route in enumerate(kind.routes):
         yield Standing(("routes", at, "when"), route.when, scope.ROUTED)
     yield from _outcome(kind)
+    if kind.good_when is not None:
+        yield Standing(("good_when",), kind.good_when, scope.SETTLED)
 
 
 def list_fact_templates(kind: KindDocument) -> Iterator[Standing]:
@@ -105,6 +108,16 @@ def _red_lines(kind: KindDocument) -> Iterator[Standing]:
     for at, line in enumerate(kind.red_lines):
         if isinstance(line, RedLine):
             yield Standing(("red_lines", at, "forbid"), line.forbid, scope.JUDGED)
+
+
+def _invariants(kind: KindDocument) -> Iterator[Standing]:
+    for at, assertion in enumerate(kind.safety_assertions):
+        place: Place = ("safety_assertions", at)
+        # By itself as well: inside the invariant, a name that a macro binds would hide one that is not known.
+        for name, source in assertion.given.items():
+            yield Standing((*place, "with", name), source, scope.JUDGED)
+        if assertion.pinned is not None:
+            yield Standing((*place, "pinned", "require"), assertion.pinned.require, scope.JUDGED)
 
 
 def _outcome(kind: KindDocument) -> Iterator[Standing]:

@@ -10,7 +10,7 @@ from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole
 from runtime.kernel import roles, silence
 from runtime.kernel.guards import confidence
-from runtime.kernel.rules import kind_linter
+from runtime.kernel.rules import invariants, kind_linter
 from runtime.registry.queries import kind_versions
 from runtime.registry.services.document_reading import DocumentProblem
 
@@ -29,6 +29,7 @@ def problems(
     for at, kind in enumerate(pack.policy_kinds):
         for problem in kind_problems(kind, linted=linted[at], targets=honouring, resources=resources):
             yield DocumentProblem(("policy_kinds", at, *problem.place), problem.message)
+    yield from (DocumentProblem(place, said) for place, said in invariants.lint_pack(pack))
     known = {*kinds, *(kind.kind for kind in pack.policy_kinds)}
     for at, agent in enumerate(pack.agents):
         for number, name in enumerate(agent.manifest.policy_kinds):

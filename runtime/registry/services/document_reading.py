@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from audit import canonical
 from runtime.contracts.document import Contract
 from runtime.contracts.pack import PackDocument
+from runtime.kernel.rules import invariants
 
 MAX_PACK_CHARS = 1_000_000
 # An alias is visited again at each use: this bound stops the bomb of nested aliases.
@@ -98,7 +99,7 @@ def read(*, text: str, name: str) -> Read | tuple[str, ...]:
     pack = read_document(text=text, source=source, contract=PackDocument)
     if not isinstance(pack, PackDocument):
         return tuple(dict.fromkeys(source.words(problem) for problem in pack))
-    return Read(pack=pack, source=source, digest=canonical.digest(text.encode()))
+    return Read(pack=invariants.pin(pack), source=source, digest=canonical.digest(text.encode()))
 
 
 def read_document(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from runtime.contracts.policy_kind import OnFail, RiskTier
+from runtime.contracts.policy_kind import InvariantPlace, OnFail, RiskTier, Severity
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Finding
 from runtime.kernel import versions
@@ -92,6 +92,33 @@ def check_red_lines(case: Case) -> Iterable[Finding]:
                 Reason.RED_LINE_CROSSED,
                 f"{line.id}: {words or 'the policy kind forbids it'}",
                 subject=line.id,
+            )
+
+
+def check_invariants(case: Case) -> Iterable[Finding]:
+    """Do the invariants hold that the policy kind asserts at the gate?
+
+    INVARIANT_VIOLATED for each that is not exactly true: a Fail where it is HIGH or CRITICAL or cannot be
+    evaluated, else a Refer.
+    """
+    return violated(case, InvariantPlace.GATE)
+
+
+def violated(case: Case, place: InvariantPlace) -> Iterable[Finding]:
+    """A finding for each invariant that is asked at a place and does not hold there."""
+    for one in case.kind.asserted(place):
+        try:
+            holds, words = language.require(one.require, case.names), one.message
+            is_grave = one.severity in {Severity.HIGH, Severity.CRITICAL}
+        except ExpressionError as error:
+            holds, words, is_grave = False, f"could not be evaluated: {error.message}", True
+        if not holds:
+            yield findings.by_rule(
+                OnFail.REJECT if is_grave else OnFail.ESCALATE,
+                CheckName.INVARIANTS,
+                Reason.INVARIANT_VIOLATED,
+                f"{one.invariant_id} ({one.severity}): {words or 'it does not hold'}",
+                subject=one.invariant_id,
             )
 
 

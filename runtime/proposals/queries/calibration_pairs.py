@@ -1,0 +1,174 @@
+"""What an agent said of its own confidence, beside what came of it. Reads only.
+
+Outcomes and verdicts count as the ledger recorded them, since nobody should trust an agent by forged rows.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from audit import actors, canonical, queries
+from audit.events import Kind
+from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import Decision, FlowState, OutcomeStatus
+from runtime.core import clock
+from runtime.flows.models import Proposal
+from runtime.flows.queries.recorded_flow import RecordedFlow
+from runtime.kernel import calibration
+from runtime.kernel.calibration import Pair
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.rules import language, safety
+from runtime.kernel.rules.language import ExpressionError
+from runtime.registry.models import Agent
+
+# The newest ones: what a person would have been asked about years ago says little of the agent of today.
+MOST: Final = 1_000
+DAYS: Final = 90
+_OPEN: Final[Mapping[str, Any]] = {}
+# What people choose who let a proposal through: as it is, or changed (`escalations.contracts.Action`).
+_AS_PROPOSED: Final = "OVERRIDE"
+_CHANGED: Final = "MODIFY"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The pairs, newest first, and what was left out.
+
+    `unsettled` have no end yet, or none that says how it went; `unstated` gave no confidence; `unlike` are
+    not what the ledger recorded. `is_cut`: there may be earlier ones within the window, which were not read.
+    """
+
+    pairs: tuple[Pair, ...]
+    unsettled: int
+    unstated: int
+    unlike: int
+    is_cut: bool
+
+
+def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
+    """The pairs of an agent's newest proposals of a kind (without one: of all) in the last DAYS days.
+
+    A proposal that the gate rejected came to nothing, so it is no pair. Good is what succeeded as expected
+    and was not changed or stopped by a person, or what the kind that it was judged by says (`good_when`).
+    """
+    since = clock.now() - timedelta(days=DAYS)
+    rows = Proposal.objects.filter(agent=agent, received_at__gte=since, flow__erased_at__isnull=True)
+    if kind:
+        rows = rows.filter(policy_kind=kind)
+    read = list(
+        rows.select_related("flow", "verdict__bundle", "intent").order_by("-received_at", "-proposal_id")[
+            :MOST
+        ]
+    )
+    recorded = _recorded(agent.tenant, read)
+    pairs, unsettled, unstated, unlike = list[Pair](), 0, 0, 0
+    kinds = _Kinds()
+    author, newer = actors.agent(agent.agent_id), dict[UUID, Proposal]()
+    for row in read:
+        after = newer.get(row.flow_id)
+        newer[row.flow_id] = row
+        if row.author != author or row.verdict.decision == Decision.REJECT:
+            continue
+        if recorded.flow.compare_verdict(row.verdict) is not None:
+            unlike += 1
+            continue
+        confidence = canonical.decode(bytes(row.verdict.input))["proposal"]["confidence"]
+        end = _end_of(row, after, recorded)
+        judged_by = kinds.of(row)
+        good = None if end is None or judged_by is None else _is_good(judged_by, row, end)
+        if confidence is None:
+            unstated += 1
+        elif good is None:
+            unsettled += 1
+        else:
+            pairs.append(Pair(calibration.millionths(confidence), good))
+    return Pairs(tuple(pairs), unsettled, unstated, unlike, is_cut=len(read) == MOST)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How it ended: what a person chose, or nothing; the status of what was executed, or nothing."""
+
+    decision: str
+    status: str
+    deviations: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    flow: RecordedFlow
+    outcomes: Mapping[str, Mapping[str, Any]]
+    # What a person chose, by the proposal that the decision made.
+    decided: Mapping[str, str]
+
+
+def _recorded(tenant: str, rows: Iterable[Proposal]) -> _Recorded:
+    verdicts: dict[str, Mapping[str, Any]] = {}
+    outcomes: dict[str, Mapping[str, Any]] = {}
+    decided: dict[str, str] = {}
+    entries = queries.list_payloads_of_streams(
+        tenant=tenant,
+        streams={str(row.flow_id) for row in rows},
+        kinds=(Kind.VERDICT_GIVEN, Kind.OUTCOME_RECORDED, Kind.ESCALATION_DECIDED),
+    )
+    for kind, payload in entries:
+        # The first entry about a proposal or an intent counts, as everywhere.
+        if kind is Kind.VERDICT_GIVEN:
+            verdicts.setdefault(str(payload.get("proposal_id")), payload)
+        elif kind is Kind.OUTCOME_RECORDED:
+            outcomes.setdefault(str(payload.get("intent_id")), payload)
+        elif payload.get("proposal_id"):
+            decided[str(payload["proposal_id"])] = str(payload.get("action"))
+    return _Recorded(RecordedFlow(verdicts=verdicts), outcomes, decided)
+
+
+def _end_of(row: Proposal, after: Proposal | None, recorded: _Recorded) -> _End | None:
+    """What became of a proposal; None where that is not known. `after` was proposed next in its flow."""
+    flow, decision = row.flow, ""
+    if after is not None and actors.is_user(after.author):
+        # What a person let through, changed or not, is what was executed.
+        row, decision = after, recorded.decided.get(str(after.pk), _CHANGED)
+    elif row.verdict.decision == Decision.ESCALATE:
+        is_aborted = flow.state == FlowState.ABORTED and flow.reason == Reason.ABORTED_BY_PERSON
+        return _End("ABORT", "", 0) if is_aborted and after is None else None
+    intent = getattr(row, "intent", None)
+    outcome = recorded.outcomes.get("" if intent is None else str(intent.pk), _OPEN)
+    if outcome:
+        return _End(decision, str(outcome["status"]), int(outcome.get("deviations", 0)))
+    # That a person changed it is known before the end.
+    return _End(decision, "", 0) if decision == _CHANGED else None
+
+
+def _is_good(kind: KindDocument, row: Proposal, end: _End) -> bool | None:
+    """Whether the end speaks for the proposal; None where the kind's own answer cannot be worked out."""
+    if kind.good_when is None:
+        succeeded = end.status == OutcomeStatus.SUCCEEDED and not end.deviations
+        return succeeded and end.decision in ("", _AS_PROPOSED)
+    if safety.why_unsafe(kind):
+        return None
+    values = {
+        "params": canonical.decode(bytes(row.verdict.input))["proposal"]["params"],
+        "result": {"status": end.status, "deviations": end.deviations},
+        "decision": end.decision,
+    }
+    try:
+        return language.require(kind.good_when, language.Names(values))
+    except ExpressionError:
+        return None
+
+
+class _Kinds:
+    """The kinds that proposals were judged by; many were judged by the same rules, which are read once."""
+
+    def __init__(self) -> None:
+        self._by_digest: dict[str, KindDocument | None] = {}
+
+    def of(self, row: Proposal) -> KindDocument | None:
+        """The kind of a proposal; None where there was none."""
+        digest = row.verdict.bundle_id
+        if digest not in self._by_digest:
+            self._by_digest[digest] = PolicyBundle.from_bytes(bytes(row.verdict.bundle.body)).kind
+        return self._by_digest[digest]

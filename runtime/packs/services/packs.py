@@ -97,6 +97,53 @@ def load(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LintMessage:
+    """One finding of `lint`: a code, `error` or `warning`, where in the file, and a sentence."""
+
+    code: str
+    severity: str
+    where: str
+    message: str
+
+
+# The code of what no linter of workflows found, and a load would refuse.
+REFUSED = "PACK_REFUSED"
+
+
+def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMessage, ...]:
+    """Everything that `load` would refuse in a pack, and its warnings of workflows. Writes nothing."""
+    read = document_reading.read(text=text, name=source)
+    if not isinstance(read, Read):
+        return tuple(_refused(words) for words in read)
+    of_tenant = tenant or settings.DIR_TENANT
+    linted = tuple(document_checks.lint(kind) for kind in read.pack.policy_kinds)
+    of_workflows = tuple(document_checks.lint_workflows(read.pack))
+    places = {problem.place for problem, _ in of_workflows}
+    refused = (
+        *_problems(read, linted, of_tenant, activate=True),
+        *_changed_versions(read, of_tenant),
+        *_in_use(read, of_tenant),
+    )
+    return (
+        *(
+            LintMessage(
+                code=finding.code,
+                severity=finding.severity,
+                where=f"{source}:{read.source.line(problem)} {document_reading.written(problem.place)}",
+                message=problem.message,
+            )
+            for problem, finding in of_workflows
+        ),
+        *(_refused(read.source.words(problem)) for problem in refused if problem.place not in places),
+    )
+
+
+def _refused(words: str) -> LintMessage:
+    where, _, message = words.partition(": ")
+    return LintMessage(code=REFUSED, severity="error", where=where, message=message)
+
+
 def _load(
     read: Read, linted: tuple[document_checks.Linted, ...], *, activate: bool, actor: str, tenant: str
 ) -> Loaded | PackRefused:

@@ -34,7 +34,10 @@ class OnMissing(StrEnum):
 
 
 class BudgetOf(StrEnum):
-    """What a budget checker looks at; all but the reliability are what is left to the flow or its agent."""
+    """What a budget checker looks at: the reliability, or what is left to the flow or its agent.
+
+    Cost in micro-dollars, wall clock in whole seconds, escalations in tokens of the agent's bucket.
+    """
 
     RELIABILITY = "reliability"
     TOKENS = "tokens"

@@ -1,5 +1,6 @@
 """Generated workflows are walked at random: what the linter says of them holds in every run."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -7,12 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.contracts.states import Decision
 from runtime.contracts.workflow import Core, ReportedStep, WorkflowDocument
+from runtime.kernel.gate.gate_input import Case
 from runtime.kernel.workflows import linter, steps
-from tests.support.workflow_story import document
+from tests.properties.test_gate import cases, judged
+from tests.support.workflow_story import document, walk
+
+STRICTNESS = (Decision.ACCEPT, Decision.ESCALATE, Decision.REJECT)
 
 NAMES = ("A", "B", "C", "D", "PROPOSE")
 CORES = tuple(core.value for core in Core)
+OUTPUTS: tuple[dict[str, Any], ...] = ({}, {"go": True}, {"go": False}, {"result": "FAIL"})
 some_name = st.sampled_from(NAMES)
 some_core = st.sampled_from(CORES)
 some_router = st.fixed_dictionaries(
@@ -64,7 +71,7 @@ def _holds(workflow: WorkflowDocument, seed: int) -> None:
             break
         name = chance.choice(open_to)
         assert name not in unreachable
-        output = chance.choice([{}, {"go": True}, {"go": False}, {"result": "FAIL"}])
+        output = chance.choice(OUTPUTS)
         fold = steps.take(workflow, fold, _step(workflow, name, output), now_ms=0)
     for finding in found:
         if finding.code is linter.LintCode.FORBIDDEN_PATH:
@@ -86,3 +93,16 @@ def test_what_the_linter_says_holds(workflow: WorkflowDocument, seed: int) -> No
 @given(some_workflow(), st.integers(0, 2**32))
 def test_what_the_linter_says_holds_for_ten_thousand(workflow: WorkflowDocument, seed: int) -> None:
     _holds(workflow, seed)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases, some_workflow(), st.lists(st.sampled_from(NAMES), max_size=6))
+def test_a_workflow_only_ever_takes_away(asked: Case, workflow: WorkflowDocument, walked: list[str]) -> None:
+    fold = walk(workflow, *walked)
+    ruled = replace(
+        asked,
+        rules=asked.rules.model_copy(update={"workflow": workflow}),
+        facts=asked.facts.model_copy(update={"workflow": fold}),
+    )
+    without, within = judged(asked).decision, judged(ruled).decision
+    assert STRICTNESS.index(within) >= STRICTNESS.index(without)

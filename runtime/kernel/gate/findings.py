@@ -23,6 +23,7 @@ class CheckName(StrEnum):
     CONDITIONS = "conditions"
     RED_LINES = "red_lines"
     EVIDENCE = "evidence"
+    WORKFLOW = "workflow"
     BUDGET = "budget"
     RATE = "rate"
     LIMITS = "limits"

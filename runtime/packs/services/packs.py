@@ -112,7 +112,10 @@ REFUSED = "PACK_REFUSED"
 
 
 def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMessage, ...]:
-    """Everything that `load` would refuse in a pack, and its warnings of workflows. Writes nothing."""
+    """What is wrong with a pack: what `load` would refuse, and warnings of its workflows. Writes nothing.
+
+    That a pack with workflows is not loaded at all is not a finding: its author can do nothing about it.
+    """
     read = document_reading.read(text=text, name=source)
     if not isinstance(read, Read):
         return tuple(_refused(words) for words in read)
@@ -151,6 +154,7 @@ def _load(
         *_problems(read, linted, tenant, activate=activate),
         *_changed_versions(read, tenant),
         *_in_use(read, tenant),
+        *_not_followed(read),
     )
     if problems:
         return PackRefused(problems=tuple(read.source.words(problem) for problem in problems))
@@ -248,6 +252,15 @@ def _in_use(read: Read, tenant: str) -> Iterator[DocumentProblem]:
         row = rows.get(resource.name)
         if row is not None and resource.capacity < row.reserved + row.committed:
             yield DocumentProblem(("resources", at, "capacity"), resources.in_use_words(row))
+
+
+def _not_followed(read: Read) -> Iterator[DocumentProblem]:
+    """Workflows can be linted; a pack that brings one would promise what no call of an agent is held to."""
+    for at, workflow in enumerate(read.pack.workflows):
+        said = (
+            f"{workflow.workflow} can be checked by lint_pack but not loaded: no flow follows workflows yet"
+        )
+        yield DocumentProblem(("workflows", at), said)
 
 
 def _is_same(new: Contract, stored: Contract) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from runtime.contracts.document import Contract, Id, is_none
-from runtime.contracts.policy_kind import OnFail, SemVer, Slug, Title
+from runtime.contracts.policy_kind import OnFail, SemVer, Slug
 
 InstructionName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 # What a router reads of the step that was reported: output.confidence, input.symbol.
@@ -165,7 +165,6 @@ class WorkflowDocument(Contract):
 
     workflow: Slug
     version: SemVer
-    description: Title | None = Field(default=None, exclude_if=is_none)
     start: InstructionName
     ends: Annotated[tuple[InstructionName, ...], Field(min_length=1, max_length=50)]
     instructions: Annotated[dict[InstructionName, Instruction], Field(min_length=1, max_length=100)]

@@ -64,6 +64,17 @@ def test_whatever_a_load_would_refuse_is_found_too(
     assert not Pack.objects.exists()
 
 
+def test_a_pack_is_linted_before_there_is_any_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs.connection.introspection, "table_names", list)
+    monkeypatch.delattr(packs, "_in_use")
+    assert _linted(_file(tmp_path, workflows=[RESEARCH]), capsys) == (0, [])
+    guards = [{"id": "g", "guard": "LEXICAL", "policy_kinds": ["NONE"]}]
+    code, found = _linted(_file(tmp_path, guards=guards), capsys)
+    assert (code, [one["code"] for one in found]) == (1, ["PACK_REFUSED"])
+
+
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("lint_pack", str(tmp_path / "none.yaml"))

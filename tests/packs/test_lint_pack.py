@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from audit import actors
 from runtime.packs.services import packs
@@ -67,7 +68,7 @@ def test_whatever_a_load_would_refuse_is_found_too(
 def test_a_pack_is_linted_before_there_is_any_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packs.connection.introspection, "table_names", list)
+    monkeypatch.setattr(connection.introspection, "table_names", list)
     monkeypatch.delattr(packs, "_in_use")
     assert _linted(_file(tmp_path, workflows=[RESEARCH]), capsys) == (0, [])
     guards = [{"id": "g", "guard": "LEXICAL", "policy_kinds": ["NONE"]}]

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from runtime.contracts.document import Contract, is_none
 from runtime.contracts.states import AgentRole, AgentStatus
+from runtime.contracts.workflow import WorkflowFold
 
 
 class AgentFacts(Contract):
@@ -86,3 +87,5 @@ class Facts(Contract):
     evidence: dict[str, int] | None = Field(default=None, exclude_if=is_none)
     # Why the kind in force is not evaluated; no value where it is.
     unsafe: str | None = Field(default=None, exclude_if=is_none)
+    # Where the flow stands in the workflow of the rules; no value where they name none.
+    workflow: WorkflowFold | None = Field(default=None, exclude_if=is_none)

@@ -26,6 +26,7 @@ class Reason(StrEnum):
     INVARIANT_VIOLATED = "INVARIANT_VIOLATED"
     INVALID_EVIDENCE = "INVALID_EVIDENCE"
     RATE_LIMITED = "RATE_LIMITED"
+    POLICY_VIOLATION = "POLICY_VIOLATION"
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
     RISK_LIMIT_EXCEEDED = "RISK_LIMIT_EXCEEDED"
     LOW_CONFIDENCE = "LOW_CONFIDENCE"
@@ -84,6 +85,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.INVARIANT_VIOLATED: "An invariant that the policy kind asserts does not hold.",
     Reason.INVALID_EVIDENCE: "Evidence that the policy kind requires is missing or too old.",
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
+    Reason.POLICY_VIOLATION: "The agent's workflow does not allow this instruction here.",
     Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, calls or time than its manifest allows.",
     Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
     Reason.APPROVAL_REQUIRED: "The policy kind asks that a person lets it run.",

@@ -9,7 +9,7 @@ from typing import Any
 from runtime.contracts.facts import Lift, ResourceFacts
 from runtime.contracts.states import AgentStatus
 from runtime.kernel.gate.gate_input import FIRST, Case
-from tests.support import gate_cases
+from tests.support import gate_cases, workflow_story
 
 LIFT = Lift(check="limits", code="RISK_LIMIT_EXCEEDED", subject="max_notional", proposed_value="150000")
 
@@ -241,6 +241,10 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "reject-undeclared-constraint": lambda: {
         **_kind(constraints_schema={"type": "object"}, depends_on=[], constraints=[]),
         **_asked(execution_constraints={"validity_window_sec": 30, "requires_market_state": "OPEN"}),
+    },
+    "reject-workflow": lambda: {
+        "facts": gate_cases.facts(workflow=workflow_story.walk(workflow_story.document(), "GENERATE")),
+        "rules": gate_cases.rules(workflow=workflow_story.document(checkers=[workflow_story.SEQUENCE])),
     },
     "reject-version": lambda: _asked(policy_version="2.0.0"),
     "reject-everything": lambda: {

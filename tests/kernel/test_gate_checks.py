@@ -10,7 +10,7 @@ import pytest
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.checks import capacity, what, who_and_when
+from runtime.kernel.gate.checks import capacity, instructions, what, who_and_when
 from runtime.kernel.gate.findings import Check
 from runtime.kernel.gate.gate_input import GateVersion
 from tests.support import gate_cases
@@ -434,7 +434,7 @@ def test_every_stage_asks_the_check_of_its_name() -> None:
         assert getattr(stage.check, "__name__", "") == f"check_{stage.name}"
 
 
-@pytest.mark.parametrize("module", [what, who_and_when, capacity])
+@pytest.mark.parametrize("module", [what, who_and_when, capacity, instructions])
 def test_no_check_asks_another(module: ModuleType) -> None:
     """Each is read, changed and explained alone; only the pipeline puts them in an order."""
     functions = [

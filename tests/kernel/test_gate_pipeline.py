@@ -10,7 +10,7 @@ from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import FIRST, NEWEST, GateVersion, PolicyBundle
 from runtime.kernel.rules import scope
-from tests.support import gate_cases
+from tests.support import gate_cases, workflow_story
 
 NAMES: list[str] = [stage.name for stage in pipeline.STAGES]
 INTEGRITY = [stage.name for stage in pipeline.STAGES if stage.is_integrity]
@@ -23,13 +23,19 @@ def asking_for_a_person(**fields: Any) -> dict[str, Any]:
 
 def test_the_plain_case_passes_every_stage_in_order() -> None:
     verdict = gate_cases.judge(
-        facts=gate_cases.facts(compute=gate_cases.compute(), resources=(), evidence={"step:self_check": 0}),
+        facts=gate_cases.facts(
+            compute=gate_cases.compute(),
+            resources=(),
+            evidence={"step:self_check": 0},
+            workflow=workflow_story.walk(workflow_story.document(), "GENERATE", "VERIFY"),
+        ),
         rules=gate_cases.rules(
+            workflow=workflow_story.document(),
             kind=gate_cases.kind(
                 red_lines=[{"id": "L", "forbid": "false"}],
                 required_evidence=[{"step": "self_check"}],
                 safety_assertions=[{"invariant_id": "I", "pinned": {"invariant_id": "I", "require": "true"}}],
-            )
+            ),
         ),
     )
     assert verdict.decision is Decision.ACCEPT

@@ -24,6 +24,7 @@ class CheckName(StrEnum):
     RED_LINES = "red_lines"
     INVARIANTS = "invariants"
     EVIDENCE = "evidence"
+    WORKFLOW = "workflow"
     BUDGET = "budget"
     RATE = "rate"
     LIMITS = "limits"

@@ -5,14 +5,17 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from pydantic import Field
+
 from runtime.contracts import timestamps
-from runtime.contracts.document import Contract
+from runtime.contracts.document import Contract, is_none
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import ApprovalMode, KindDocument
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest
+from runtime.contracts.workflow import WorkflowDocument
 from runtime.kernel import budget_rules, schemas
 from runtime.kernel.gate import calls
 from runtime.kernel.rules import declared, evaluate, language
@@ -45,10 +48,14 @@ def is_first(version: Any) -> bool:
 
 
 class PolicyBundle(Contract):
-    """What is in force: the agent's active manifest and the active version of the kind, or nothing."""
+    """What is in force: the agent's active manifest and the active version of the kind, or nothing.
+
+    `workflow` is the one that the flow began with, where its agent has one.
+    """
 
     manifest: ManifestDocument | None
     kind: KindDocument | None
+    workflow: WorkflowDocument | None = Field(default=None, exclude_if=is_none)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel import salts
 from runtime.kernel.gate import findings, preview
-from runtime.kernel.gate.checks import capacity, what, who_and_when
+from runtime.kernel.gate.checks import capacity, instructions, what, who_and_when
 from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.gate_input import FIRST, NEWEST, Case, GateVersion, PolicyBundle, is_first
 from runtime.kernel.rules import evaluate
@@ -59,6 +59,12 @@ STAGES: tuple[Stage, ...] = (
         what.check_evidence,
         is_integrity=False,
         applies=lambda case: case.gate.has(GateVersion.V1_2) and bool(case.kind.needs),
+    ),
+    Stage(
+        CheckName.WORKFLOW,
+        instructions.check_workflow,
+        is_integrity=False,
+        applies=lambda case: case.rules.workflow is not None and not case.proposal.by_person,
     ),
     Stage(
         CheckName.BUDGET,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.conf import settings
+from django.db import connection
 
 from audit import actors, canonical, events, ledger
 from runtime.contracts.document import Contract
@@ -97,6 +98,61 @@ def load(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LintMessage:
+    """One finding of `lint`: a code, `error` or `warning`, where in the file, and a sentence."""
+
+    code: str
+    severity: str
+    where: str
+    message: str
+
+
+# The code of what no linter of workflows found, and a load would refuse.
+REFUSED = "PACK_REFUSED"
+
+
+def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMessage, ...]:
+    """What is wrong with a pack: what `load` would refuse, and warnings of its workflows. Writes nothing.
+
+    That a pack with workflows is not loaded at all is not a finding: its author can do nothing about it.
+    """
+    read = document_reading.read(text=text, name=source)
+    if not isinstance(read, Read):
+        return tuple(_refused(words) for words in read)
+    of_tenant = tenant or settings.DIR_TENANT
+    linted = tuple(document_checks.lint(kind) for kind in read.pack.policy_kinds)
+    of_workflows = tuple(document_checks.lint_workflows(read.pack))
+    places = {problem.place for problem, _ in of_workflows}
+    refused: tuple[DocumentProblem, ...]
+    if Pack._meta.db_table in connection.introspection.table_names():
+        refused = (
+            *_problems(read, linted, of_tenant, activate=True),
+            *_changed_versions(read, of_tenant),
+            *_in_use(read, of_tenant),
+        )
+    else:
+        # Whoever writes a pack need not have an installation: then nothing is registered.
+        refused = tuple(document_checks.problems(read.pack, targets={}, kinds=(), linted=linted))
+    return (
+        *(
+            LintMessage(
+                code=finding.code,
+                severity=finding.severity,
+                where=f"{source}:{read.source.line(problem)} {document_reading.written(problem.place)}",
+                message=problem.message,
+            )
+            for problem, finding in of_workflows
+        ),
+        *(_refused(read.source.words(problem)) for problem in refused if problem.place not in places),
+    )
+
+
+def _refused(words: str) -> LintMessage:
+    where, _, message = words.partition(": ")
+    return LintMessage(code=REFUSED, severity="error", where=where, message=message)
+
+
 def _load(
     read: Read, linted: tuple[document_checks.Linted, ...], *, activate: bool, actor: str, tenant: str
 ) -> Loaded | PackRefused:
@@ -104,6 +160,7 @@ def _load(
         *_problems(read, linted, tenant, activate=activate),
         *_changed_versions(read, tenant),
         *_in_use(read, tenant),
+        *_not_followed(read),
     )
     if problems:
         return PackRefused(problems=tuple(read.source.words(problem) for problem in problems))
@@ -201,6 +258,15 @@ def _in_use(read: Read, tenant: str) -> Iterator[DocumentProblem]:
         row = rows.get(resource.name)
         if row is not None and resource.capacity < row.reserved + row.committed:
             yield DocumentProblem(("resources", at, "capacity"), resources.in_use_words(row))
+
+
+def _not_followed(read: Read) -> Iterator[DocumentProblem]:
+    """Workflows can be linted; a pack that brings one would promise what no call of an agent is held to."""
+    for at, workflow in enumerate(read.pack.workflows):
+        said = (
+            f"{workflow.workflow} can be checked by lint_pack but not loaded: no flow follows workflows yet"
+        )
+        yield DocumentProblem(("workflows", at), said)
 
 
 def _is_same(new: Contract, stored: Contract) -> bool:

@@ -11,6 +11,7 @@ from runtime.contracts.states import AgentRole
 from runtime.kernel import roles, silence
 from runtime.kernel.guards import confidence
 from runtime.kernel.rules import invariants, kind_linter
+from runtime.kernel.workflows import linter as workflow_linter
 from runtime.registry.queries import kind_versions
 from runtime.registry.services.document_reading import DocumentProblem
 
@@ -49,6 +50,18 @@ def problems(
                 named = ("guards", at, "policy_kinds", number)
                 yield DocumentProblem(named, f"the policy kind {name} is neither in the pack nor registered")
     yield from _twice(("guards", "id"), [guard.id for guard in pack.guards])
+    for problem, finding in lint_workflows(pack):
+        if finding.severity is workflow_linter.Severity.ERROR:
+            yield DocumentProblem(problem.place, f"{finding.code}: {problem.message}")
+    names = [f"{workflow.workflow} {workflow.version}" for workflow in pack.workflows]
+    yield from _twice(("workflows", "version"), names)
+
+
+def lint_workflows(pack: PackDocument) -> Iterator[tuple[DocumentProblem, workflow_linter.LintFinding]]:
+    """What the linter finds in the pack's workflows, each with its place in the pack."""
+    for at, workflow in enumerate(pack.workflows):
+        for finding in workflow_linter.lint(workflow):
+            yield DocumentProblem(("workflows", at, *finding.place), finding.message), finding
 
 
 def role_problems(

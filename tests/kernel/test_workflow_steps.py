@@ -1,0 +1,235 @@
+"""Steps of a workflow: the graph, five checkers before a step, and three routers after it."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from runtime.contracts.policy_kind import OnFail
+from runtime.contracts.workflow import BudgetOf, ReportedStep, WorkflowDocument, WorkflowFold
+from runtime.kernel.workflows import steps
+from tests.support.workflow_story import RESEARCH, SEQUENCE, check, document, walk
+
+VIOLATION = "POLICY_VIOLATION"
+
+
+def test_a_document_is_read_back_from_its_bytes() -> None:
+    workflow = document(checkers=[SEQUENCE])
+    assert WorkflowDocument.from_bytes(workflow.to_bytes()) == workflow
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"checkers": [SEQUENCE, SEQUENCE]},
+        {"routers": [{"id": "r", "router": "threshold", "on": "VERIFY", "key": "output.x", "to": "VERIFY"}]},
+        {"checkers": [{"id": "c", "checker": "magic", "on": "VERIFY"}]},
+        {"ends": []},
+    ],
+)
+def test_what_could_not_be_enforced_is_not_read(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        document(**changes)
+
+
+def test_a_flow_begins_at_the_start_and_follows_edges() -> None:
+    workflow = document()
+    begun = steps.begin(workflow)
+    assert begun == WorkflowFold(reliability=100)
+    assert check(workflow, begun, "GENERATE") == []
+    assert check(workflow, begun, "VERIFY") == [("graph", VIOLATION)]
+    assert check(workflow, begun, "DREAM") == [("graph", VIOLATION)]
+    after = walk(workflow, "GENERATE")
+    assert check(workflow, after, "VERIFY") == []
+    assert check(workflow, after, "PROPOSE") == [("graph", VIOLATION)]
+
+
+def test_visits_end_and_costs_are_taken_from_the_reliability() -> None:
+    workflow = document()
+    round_trip = ("GENERATE", "VERIFY", "TOOL_CALL")
+    fold = walk(workflow, *round_trip, *round_trip, "GENERATE", "VERIFY")
+    assert (fold.reliability, fold.visits["TOOL_CALL"]) == (85, 2)
+    assert check(workflow, fold, "TOOL_CALL") == [("max_visits", VIOLATION)]
+
+
+@pytest.mark.parametrize(
+    ("walked", "refused"),
+    [
+        (["GENERATE", "VERIFY"], False),
+        (["GENERATE"], True),
+        (["GENERATE", ("VERIFY", {"result": "FAIL"})], True),
+        (["GENERATE", "VERIFY", "GENERATE"], True),
+        # Through other cores in between.
+        (["GENERATE", "VERIFY", "REPLAN"], False),
+        (["GENERATE", "REPLAN"], True),
+        ([], False),
+    ],
+)
+def test_no_execution_between_thinking_and_a_verification_that_passed(
+    walked: list[Any], refused: bool
+) -> None:
+    instructions = {**RESEARCH["instructions"], "REPLAN": {"core": "METACOGNITIVE"}}
+    workflow = document(instructions=instructions, checkers=[SEQUENCE])
+    found = check(workflow, walk(workflow, *walked), "PROPOSE")
+    assert (("think_then_verify", VIOLATION) in found) is refused
+
+
+def _state(require: str) -> WorkflowDocument:
+    return document(checkers=[{"id": "s", "checker": "state", "on": "TOOL_CALL", "require": require}])
+
+
+@pytest.mark.parametrize(
+    ("require", "risky", "refused"),
+    [
+        ("!history.last.input.high_risk_user", True, True),
+        ("!history.last.input.high_risk_user", False, False),
+        # A key that is missing fails, unless the expression allows it.
+        ("!history.last.input.high_risk_user", None, True),
+        ("!has(history.last.input.high_risk_user)", None, False),
+        ("input.amount < 10", None, False),
+    ],
+)
+def test_no_payment_for_a_user_who_was_flagged(require: str, risky: bool | None, refused: bool) -> None:
+    workflow = _state(require)
+    given = {} if risky is None else {"high_risk_user": risky}
+    step = ReportedStep(instruction="VERIFY", core=workflow.instructions["VERIFY"].core, input=given)
+    fold = steps.take(workflow, walk(workflow, "GENERATE"), step, now_ms=0)
+    found = check(workflow, fold, "TOOL_CALL", given={"amount": 9})
+    assert found == ([("s", VIOLATION)] if refused else [])
+    assert check(workflow, fold, "PROPOSE") == []
+
+
+def test_nothing_was_reported_before_the_first_step() -> None:
+    on_start = {"id": "s", "checker": "state", "on": "GENERATE", "require": "!has(history.last)"}
+    assert check(document(checkers=[on_start]), steps.begin(document()), "GENERATE") == []
+
+
+def test_a_rate_holds_in_every_window() -> None:
+    rate = {"id": "rate", "checker": "rate", "on": "TOOL_CALL", "times": 2, "per_s": 5}
+    workflow = document(checkers=[rate])
+    fold = walk(workflow, "GENERATE", "VERIFY")
+
+    def asked(at: int) -> steps.Asked:
+        return steps.Asked(instruction="TOOL_CALL", now_ms=at, input={}, left={})
+
+    for at in (0, 4000):
+        assert check(workflow, fold, "TOOL_CALL", at=at) == []
+        fold = steps.permit(workflow, fold, asked(at))
+    (spent,) = steps.check(workflow, fold, asked(4999))
+    assert (spent.code.value, spent.retry_after_ms) == ("RATE_LIMITED", 1)
+    # A clock that goes back gives no second permit.
+    assert check(workflow, fold, "TOOL_CALL", at=-10_000) == [("rate", "RATE_LIMITED")]
+    assert check(workflow, fold, "TOOL_CALL", at=5000) == []
+    fold = steps.permit(workflow, fold, asked(5000))
+    assert fold.permits == {"rate": (4000, 5000)}
+    assert check(workflow, fold, "PROPOSE", at=5000) == []
+    other = steps.Asked(instruction="PROPOSE", now_ms=9000, input={}, left={})
+    assert steps.permit(workflow, fold, other) == fold
+
+
+def test_an_expensive_step_needs_reliability_or_what_is_left_of_a_budget() -> None:
+    def on(of: str, above: int) -> WorkflowDocument:
+        budget = {"id": "b", "checker": "budget", "on": "VERIFY", "of": of, "above": above}
+        return document(checkers=[{**budget, "on_fail": "ESCALATE"}])
+
+    for workflow, left, refused in (
+        (on("reliability", 94), {}, False),
+        (on("reliability", 95), {}, True),
+        (on("tokens", 10), {BudgetOf.TOKENS: 10}, True),
+        (on("tokens", 10), {BudgetOf.TOKENS: 11}, False),
+        (on("tokens", 10), {}, False),
+    ):
+        fold = walk(workflow, "GENERATE")
+        asked = steps.Asked(instruction="VERIFY", now_ms=0, input={}, left=left)
+        found = steps.check(workflow, fold, asked)
+        assert [one.on_fail for one in found] == ([OnFail.ESCALATE] if refused else [])
+        assert check(workflow, fold, "PROPOSE") == [("graph", VIOLATION)]
+
+
+@pytest.mark.parametrize(
+    ("walked", "within_s", "at", "refused"),
+    [
+        (["GENERATE"], 600, 600_000, False),
+        (["GENERATE"], 600, 600_001, True),
+        (["GENERATE"], None, 10**12, False),
+        ([], 600, 0, True),
+    ],
+)
+def test_what_must_come_before_came_and_not_too_long_ago(
+    walked: list[str], within_s: int | None, at: int, refused: bool
+) -> None:
+    first = {"id": "first", "checker": "precedes", "on": "VERIFY", "by": "GENERATE"}
+    bound = {} if within_s is None else {"within_s": within_s}
+    workflow = document(checkers=[{**first, **bound}])
+    fold = walk(workflow, *walked)
+    assert (("first", VIOLATION) in check(workflow, fold, "VERIFY", at=at)) is refused
+    assert ("first", VIOLATION) not in check(workflow, fold, "GENERATE", at=at)
+
+
+def _routed(router: dict[str, Any], output: dict[str, Any]) -> str | None:
+    workflow = document(routers=[{"id": "r", "on": "VERIFY", "to": "GENERATE", **router}])
+    assert walk(workflow, "GENERATE").pending is None
+    pending = walk(workflow, "GENERATE", ("VERIFY", output)).pending
+    return None if pending is None else pending.reason
+
+
+@pytest.mark.parametrize(
+    ("bound", "output", "reason"),
+    [
+        ({"below": 0.8}, {"confidence": 0.79}, "output.confidence is below 0.8."),
+        ({"below": 0.8}, {"confidence": 0.8}, None),
+        ({"above": 3}, {"confidence": 4}, "output.confidence is above 3."),
+        ({"above": 3}, {"confidence": 3}, None),
+        ({"above": 3}, {"confidence": True}, "output.confidence was not reported."),
+        ({"above": 3}, {}, "output.confidence was not reported."),
+        ({"above": 3, "on_missing": "go_on"}, {}, None),
+    ],
+)
+def test_low_confidence_leads_to_another_instruction(
+    bound: dict[str, Any], output: dict[str, Any], reason: str | None
+) -> None:
+    assert _routed({"router": "threshold", "key": "output.confidence", **bound}, output) == reason
+
+
+@pytest.mark.parametrize(
+    ("key", "equals", "output", "reason"),
+    [
+        ("output.result", "FAIL", {"result": "FAIL"}, 'output.result is "FAIL".'),
+        ("output.result", "FAIL", {"result": "PASS"}, None),
+        ("output.is_productive", False, {"is_productive": False}, "output.is_productive is false."),
+        ("output.is_productive", False, {"is_productive": 0}, None),
+        ("output.a.b", 1, {"a": {"b": 1}}, "output.a.b is 1."),
+        ("output.a.b", 1, {"a": [1]}, "output.a.b was not reported."),
+        ("input.a", 1, {"a": 1}, "input.a was not reported."),
+    ],
+)
+def test_a_reported_value_leads_to_another_instruction(
+    key: str, equals: Any, output: dict[str, Any], reason: str | None
+) -> None:
+    assert _routed({"router": "value", "key": key, "equals": equals}, output) == reason
+
+
+def test_a_pending_next_refuses_everything_else() -> None:
+    router = {"id": "r", "router": "value", "on": "VERIFY", "key": "output.result", "equals": "FAIL"}
+    workflow = document(routers=[{**router, "to": "GENERATE"}])
+    fold = walk(workflow, "GENERATE", ("VERIFY", {"result": "FAIL"}))
+    assert check(workflow, fold, "PROPOSE") == [("next", VIOLATION)]
+    # The graph has no edge from VERIFY to GENERATE: the router makes the way.
+    assert check(workflow, fold, "GENERATE") == []
+    assert walk(workflow, "GENERATE", ("VERIFY", {"result": "FAIL"}), "GENERATE").pending is None
+
+
+def test_what_must_be_validated_is_until_it_passes() -> None:
+    router = {"id": "bounds", "router": "validate", "on": "GENERATE", "by": "VERIFY"}
+    workflow = document(routers=[router])
+    for output in ({}, {"result": "FAIL"}, {"result": "fine"}):
+        fold = walk(workflow, "GENERATE", ("VERIFY", output))
+        assert fold.pending is not None
+        assert fold.pending.instruction == "VERIFY"
+        assert check(workflow, fold, "PROPOSE") == [("next", VIOLATION)]
+    passed = walk(workflow, "GENERATE", ("VERIFY", {"result": "FAIL"}), ("VERIFY", {"result": "PASS"}))
+    assert passed.pending is None
+    elsewhere = document(routers=[{**router, "on_fail": "GENERATE"}])
+    failed = walk(elsewhere, "GENERATE", ("VERIFY", {"result": "FAIL"})).pending
+    assert failed is not None
+    assert failed.instruction == "GENERATE"

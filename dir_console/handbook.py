@@ -44,6 +44,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "outward",
             "operations",
             "performance",
+            "capacity",
         ),
     ),
     (

@@ -9,6 +9,7 @@ from runtime.contracts.document import Contract, Words, is_empty
 from runtime.contracts.guard import GuardDocument
 from runtime.contracts.manifest import AgentId, ManifestDocument
 from runtime.contracts.policy_kind import KindDocument, Segment, SemVer, Slug, TargetName, Title
+from runtime.contracts.ruleset import RulesetDocument
 
 # A 2xx or 3xx says that something was done, and nobody refuses by a 1xx.
 RefusingStatus = Annotated[int, Field(ge=400, le=599)]
@@ -74,3 +75,4 @@ class PackDocument(Contract):
     targets: dict[TargetName, PackTarget] = Field(default_factory=dict)
     agents: tuple[PackAgent, ...] = ()
     guards: tuple[GuardDocument, ...] = Field(default=(), exclude_if=is_empty)
+    rulesets: tuple[RulesetDocument, ...] = Field(default=(), exclude_if=is_empty)

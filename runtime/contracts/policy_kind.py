@@ -22,11 +22,17 @@ SEMVER_PATTERN = (
 )
 MAX_EXPRESSION_CHARS = 2000
 MAX_OUTPUTS = 20
+MAX_RULESETS = 5
 _OTHER_SORTS = 3
 
 KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 SemVer = Annotated[str, StringConstraints(pattern=SEMVER_PATTERN, max_length=64)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+RulesetName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+# One version of a ruleset, as `name@version`.
+RulesetRef = Annotated[
+    str, StringConstraints(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}@{SEMVER_PATTERN[1:]}", max_length=129)
+]
 TargetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Segment = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 ParamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
@@ -398,6 +404,13 @@ class KindDocument(Contract):
     redact: Annotated[tuple[Redaction, ...], Field(max_length=MOST_REDACTIONS)] = Field(
         default=(), exclude_if=is_empty
     )
+
+    # The versions of rulesets whose guardrails and mandatory rules the gate asks.
+    rulesets: Annotated[tuple[RulesetRef, ...], Field(max_length=MAX_RULESETS)] = Field(
+        default=(), exclude_if=is_empty
+    )
+    # Whether a proposal must be what a decision package of its flow selected.
+    follows_decision: bool = Field(default=False, exclude_if=is_false)
 
     @model_validator(mode="after")
     def _asks_one_way(self) -> Self:

@@ -27,6 +27,8 @@ class CheckName(StrEnum):
     RATE = "rate"
     LIMITS = "limits"
     RULES = "rules"
+    RULESETS = "rulesets"
+    FOLLOWS_DECISION = "follows_decision"
     CONFIDENCE = "confidence"
     APPROVALS = "approvals"
     RESOURCES = "resources"

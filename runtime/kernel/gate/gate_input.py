@@ -5,12 +5,15 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from pydantic import Field
+
 from runtime.contracts import timestamps
-from runtime.contracts.document import Contract
+from runtime.contracts.document import Contract, is_empty
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import ApprovalMode, KindDocument
 from runtime.contracts.proposal import ProposalDocument
+from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest
 from runtime.kernel import budget_rules, schemas
@@ -49,6 +52,8 @@ class PolicyBundle(Contract):
 
     manifest: ManifestDocument | None
     kind: KindDocument | None
+    # The rulesets that the kind names, as far as they were ever activated.
+    rulesets: tuple[RulesetDocument, ...] = Field(default=(), exclude_if=is_empty)
 
 
 @dataclass(frozen=True, kw_only=True)

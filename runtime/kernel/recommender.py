@@ -1,8 +1,8 @@
 """The Decision Engineering Recommender (IDE 3.4): which action to propose, or that a person must decide.
 
 Pure, and advice: it moves nothing, and the gate never imports it. It adopts what rules say with high
-confidence, weighs the options that no bound excludes, and abstains below the threshold of the risk tier. Utilities are
-compared exactly, as decimals.
+confidence, weighs the options that no bound excludes, and abstains below the threshold of the risk tier.
+Utilities are compared exactly, as decimals.
 """
 
 from collections.abc import Mapping, Sequence

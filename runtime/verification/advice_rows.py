@@ -15,7 +15,7 @@ from runtime.verification.flow_entries import Entries, entries_of, note_extra
 
 
 class AdviceRowCheck(row_checks.FlowRows):
-    """The rows of advice, both ways. It sees every flow, so that it finds a row of one that asked for none."""
+    """The rows of advice, both ways. It sees every flow, to find rows of one that asked for none."""
 
     kinds = frozenset({Kind.FLOW_OPENED, Kind.FLOW_ERASED, Kind.RULES_EVALUATED, Kind.DECISION_RECOMMENDED})
 

@@ -43,9 +43,52 @@ rulesets:
 """
 
 
+# Beside the rules of the documentation, some that contradict, deny, and read what is not there.
+HARD = """
+  - ruleset: hard-cases
+    version: 1.0.0
+    features:
+      age: {type: integer, value: "params.age == 99 ? params.missing : params.age"}
+      region: {type: string, value: params.region}
+    tables:
+      - table: ages
+        decides: age
+        hit: UNIQUE
+        inputs: [age]
+        rules:
+          - {id: SEVENTY, when: ["[70..80]"], then: {action: ISSUE_POLICY}}
+          - {id: SEVENS, when: ["77"], then: {action: ISSUE_POLICY, params: {premium_cents: 1}}}
+    rules:
+      - {id: P_WAR, decides: region, when: "features.region == 'war'", then: {action: DENY}, mandatory: true,
+         justification: War}
+      - {id: P_FIXED, decides: region, when: "features.region == 'fixed'", mandatory: true,
+         then: {action: ISSUE_POLICY, params: {premium_cents: 12345}}}
+"""
+SECRET = """
+  - kind: SECRET_KIND
+    version: 1.0.0
+    title: What this agent may not do
+    risk_tier: T0
+    params_schema: {type: object}
+    effect: Nothing
+"""
+
+
+def desk_pack() -> str:
+    """The example, with the hard cases bound beside its own rules."""
+    text = EXAMPLE.read_text()
+    text = text.replace("policy_kinds:\n  - kind", f"{HARD.strip(chr(10))}\npolicy_kinds:\n  - kind", 1)
+    bound = "[motor-underwriting@1.0.0, hard-cases@1.0.0]"
+    text = text.replace("rulesets: [motor-underwriting@1.0.0]", f"rulesets: {bound}", 1)
+    text = text.replace("\nagents:", f"{SECRET.rstrip()}\nagents:", 1)
+    return text.replace(
+        "sanctioned: {type: boolean}\n", "sanctioned: {type: boolean}\n        missing: {type: integer}\n", 1
+    )
+
+
 def load_packs() -> None:
     """Both packs, active."""
-    for text in (EXAMPLE.read_text(), CREDIT):
+    for text in (desk_pack(), CREDIT):
         loaded = packs.load(text=text, source="advice.yaml", activate=True, actor="system")
         assert isinstance(loaded, packs.Loaded), loaded
 

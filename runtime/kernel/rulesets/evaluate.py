@@ -1,8 +1,8 @@
 """What a ruleset says of some features (IAE 3.3.2). Pure: the same ruleset and features give the same bytes.
 
-Nothing fails open. A table without one of its inputs decides nothing; a cell or rule that cannot be evaluated
-is a guardrail that is triggered; rules that contradict each other decide nothing, unless the declared
-strategy tells which of them counts.
+Nothing fails open. A table without one of its inputs decides nothing; a cell or rule that cannot be
+evaluated is a guardrail that is triggered; rules that contradict each other decide nothing, unless the
+declared strategy tells which of them counts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

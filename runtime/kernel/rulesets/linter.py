@@ -19,6 +19,7 @@ from runtime.contracts.ruleset import (
     RulesetDocument,
 )
 from runtime.kernel.rules import linter, scope
+from runtime.kernel.rules.language import ExpressionError, compile_expression
 from runtime.kernel.rulesets import cells, coverage, evaluate, tables
 from runtime.kernel.rulesets.cells import CellError
 
@@ -100,10 +101,15 @@ def _features(ruleset: RulesetDocument) -> Iterator[RulesetFinding]:
     for name, feature in ruleset.features.items():
         if feature.value is None:
             continue
-        place = ("features", name, "value")
-        # What it costs depends on the kind that names the ruleset, and is looked at there.
-        for sentence in linter.lint_expression(feature.value, names=scope.JUDGED):
-            yield _error(LintCode.BAD_EXPRESSION, place, sentence)
+        # What it costs, and which fields there are, is known of the kind that names the ruleset.
+        try:
+            compiled = compile_expression(feature.value)
+            unknown = compiled.names - compiled.bound_names - scope.JUDGED
+            said = f"the names {', '.join(sorted(unknown))} are not known here" if unknown else ""
+        except ExpressionError as error:
+            said = error.message
+        if said:
+            yield _error(LintCode.BAD_EXPRESSION, ("features", name, "value"), said)
 
 
 def _ids(ruleset: RulesetDocument) -> Iterator[RulesetFinding]:

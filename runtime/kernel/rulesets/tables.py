@@ -1,8 +1,8 @@
 """Decision tables, compiled: which rules match is a lookup in each column; those that all of them leave.
 
 The values of a column fall into segments, within which every cell gives one answer: for numbers the points
-that cells name and the stretches between them, for texts and truths the values that are named and all others. Each
-segment has the set of rules that it allows, as bits.
+that cells name and the stretches between them, for texts and truths the values that are named and all
+others. Each segment has the set of rules that it allows, as bits.
 """
 
 from bisect import bisect_left

@@ -3,28 +3,15 @@
 Summaries are plain text with values from agents: templates escape them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
 
-from audit import sentences
+from audit import presenters_of_rulesets, sentences
 from audit.events import Kind
+from audit.presented import Lane as Lane
+from audit.presented import Presenter as Presenter
 from audit.sentences import says
-
-
-class Lane(StrEnum):
-    """Who acts, in the order of a decision. SYSTEM has no column of its own in the timeline."""
-
-    CONTEXT = "CONTEXT"
-    REASONING = "REASONING"
-    PROPOSAL = "PROPOSAL"
-    VALIDATION = "VALIDATION"
-    ESCALATION = "ESCALATION"
-    DECISION = "DECISION"
-    EXECUTION = "EXECUTION"
-    SYSTEM = "SYSTEM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +35,6 @@ LANES: Mapping[Lane, LaneShown] = MappingProxyType(
         Lane.EXECUTION: LaneShown(7, "Execution", "bolt", "idle"),
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Presenter:
-    """`icon` is an id in static/icons.svg; `sentence` takes the payload."""
-
-    icon: str
-    lane: Lane
-    title: str
-    sentence: Callable[[Mapping[str, Any]], str]
 
 
 def present(kind: str) -> Presenter:
@@ -494,5 +471,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.RECEIVER_TESTED: Presenter(
             "send", Lane.SYSTEM, "Receiver tested", says("A test event was sent to {name}.")
         ),
+        **presenters_of_rulesets.PRESENTERS,
     }
 )

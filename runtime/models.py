@@ -1,5 +1,6 @@
 """The models of every domain, so that Django finds them under the app label `runtime`."""
 
+from runtime.advice.models import DecisionPackageRow, RuleOutput
 from runtime.contexts.models import AgentEvent, Inbox, Snapshot, Timer
 from runtime.core.models import Answer
 from runtime.epochs.models import Boot, Epoch
@@ -39,6 +40,7 @@ from runtime.registry.models import (
     OwnerChange,
     Pack,
     PolicyKind,
+    Ruleset,
     Session,
     Stop,
     Target,
@@ -57,6 +59,7 @@ __all__ = [
     "Bundle",
     "Circuit",
     "ComputeBudget",
+    "DecisionPackageRow",
     "Epoch",
     "Fact",
     "FactRound",
@@ -95,7 +98,9 @@ __all__ = [
     "RetentionRound",
     "Review",
     "RuleCursor",
+    "RuleOutput",
     "RuleSighting",
+    "Ruleset",
     "Session",
     "Snapshot",
     "StepReceipt",

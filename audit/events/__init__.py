@@ -174,6 +174,13 @@ from audit.events.registry import (
 )
 from audit.events.replays import ReplayRunEnded, ReplayRunStarted
 from audit.events.routes import AgentAdvised, FactNotWritten, RouteFailed, RouteTaken
+from audit.events.rulesets import (
+    DecisionRecommended,
+    RulesetActivated,
+    RulesetDiscarded,
+    RulesetRegistered,
+    RulesEvaluated,
+)
 from audit.events.tree import SigningKeyBegun
 from audit.events.visits import (
     NameTried,
@@ -210,6 +217,7 @@ __all__ = [
     "CircuitClosed",
     "CircuitOpened",
     "ContextCompiled",
+    "DecisionRecommended",
     "DemoScenarioEnded",
     "DemoScenarioStarted",
     "EffectStated",
@@ -325,6 +333,10 @@ __all__ = [
     "RouteFailed",
     "RouteTaken",
     "RowMismatched",
+    "RulesEvaluated",
+    "RulesetActivated",
+    "RulesetDiscarded",
+    "RulesetRegistered",
     "SagaAdvanced",
     "SagaCompensated",
     "SagaDirtied",

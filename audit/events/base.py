@@ -170,6 +170,11 @@ class Kind(StrEnum):
     RECEIVER_RESUMED = "receiver:resumed"
     RECEIVER_MOVED = "receiver:moved"
     RECEIVER_TESTED = "receiver:tested"
+    RULESET_REGISTERED = "ruleset:registered"
+    RULESET_ACTIVATED = "ruleset:activated"
+    RULESET_DISCARDED = "ruleset:discarded"
+    RULES_EVALUATED = "rules:evaluated"
+    DECISION_RECOMMENDED = "decision:recommended"
 
 
 def _id_text(value: Any) -> Any:

@@ -78,6 +78,11 @@ _OF_WORK: Final = frozenset(
         Kind.RECEIVER_RESUMED,
         Kind.RECEIVER_MOVED,
         Kind.RECEIVER_TESTED,
+        Kind.RULESET_REGISTERED,
+        Kind.RULESET_ACTIVATED,
+        Kind.RULESET_DISCARDED,
+        Kind.RULES_EVALUATED,
+        Kind.DECISION_RECOMMENDED,
     }
 )
 _OF_REVIEWS: Final = frozenset(

@@ -75,6 +75,16 @@ TABLE: Final = ColumnTable(
             model="runtime.Review", flow="flow", columns={"findings": "what a soft guard found, with quotes"}
         ),
         WordColumns(
+            model="runtime.DecisionPackageRow",
+            flow="flow",
+            columns={"input": "the options and objectives", "body": "what was recommended"},
+        ),
+        WordColumns(
+            model="runtime.RuleOutput",
+            flow="flow",
+            columns={"input": "the features that rules were asked about", "body": "what the rules said"},
+        ),
+        WordColumns(
             model="runtime.ReplayFinding",
             flow="dfid",
             columns={"recorded": "a value as it was recorded", "found": "the value that was found instead"},
@@ -95,6 +105,7 @@ TABLE: Final = ColumnTable(
         OtherColumns(
             model="runtime.PolicyKind", columns={"title": _RULES, "body": _RULES, "reason": _REASON}
         ),
+        OtherColumns(model="runtime.Ruleset", columns={"body": _RULES, "reason": _REASON}),
         OtherColumns(model="runtime.Key", columns={"fact_prefix": _NAME}),
         OtherColumns(
             model="runtime.Receiver",

@@ -153,6 +153,7 @@ _ENTITIES: Final = frozenset(
         "pack",
         "payload_key",
         "receiver",
+        "ruleset",
         "signing_key",
         "system",
         "target",

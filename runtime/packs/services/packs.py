@@ -17,11 +17,12 @@ from runtime.contracts.document import Contract
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackAgent
 from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import AgentRole
 from runtime.core import clock, transactions
 from runtime.guards.services import guard_config
-from runtime.registry.models import Agent, Manifest, Pack, PolicyKind
-from runtime.registry.queries import kind_versions, manifest_versions, target_endpoints
+from runtime.registry.models import Agent, Manifest, Pack, PolicyKind, Ruleset
+from runtime.registry.queries import kind_versions, manifest_versions, ruleset_versions, target_endpoints
 from runtime.registry.services import (
     document_checks,
     document_reading,
@@ -29,6 +30,8 @@ from runtime.registry.services import (
     kinds,
     manifests,
     registration,
+    ruleset_checks,
+    rulesets,
     targets,
 )
 from runtime.registry.services.document_reading import DocumentProblem, Read
@@ -177,13 +180,17 @@ def _load(
     for guard in sorted(read.pack.guards, key=lambda one: one.id):
         if added := guard_config.configure(tenant=tenant, given=guard, at=loading.at):
             loading.entries[actors.SYSTEM] += added
+    ruleset_rows = [_store_ruleset(loading, given) for given in read.pack.rulesets]
     kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
     ]
     loading.warnings.extend(document_checks.not_enforced(read.pack))
+    loading.warnings.extend(ruleset_checks.warnings(read.pack))
     if activate:
         loading.warnings.extend(document_checks.warnings(read.pack))
+        for held in ruleset_rows:
+            _activate(loading, rulesets.VersionedRuleset(tenant, held.ruleset), held, name=str(held))
         for row in kind_rows:
             document = kinds.VersionedKind(tenant, row.kind)
             _activate(loading, document, row, name=f"{row.kind} {row.version}")
@@ -215,6 +222,7 @@ def _problems(
     brought = [kind.kind for kind in read.pack.policy_kinds] if activate else []
     for row in PolicyKind.objects.of(tenant).filter(active=True).exclude(kind__in=brought).order_by("kind"):
         yield from document_checks.target_problems(read.pack, kind=kind_versions.contract_of(row))
+    yield from ruleset_checks.problems(read.pack, tenant=tenant)
     # What roles do not allow, whether the pack brings the agent, the kind or both.
     held = dict(Agent.objects.of(tenant).values_list("agent_id", "role"))
     granted = {name for agent in read.pack.agents for name in agent.manifest.policy_kinds}
@@ -239,6 +247,11 @@ def _changed_versions(read: Read, tenant: str) -> Iterator[DocumentProblem]:
                 f"{kind.kind} {kind.version} is registered with other content; give the change a new version"
             )
             yield DocumentProblem(("policy_kinds", at, "version"), said)
+    for at, given in enumerate(read.pack.rulesets):
+        found = ruleset_versions.get_version(tenant=tenant, ruleset=given.ruleset, version=given.version)
+        if found is not None and not _is_same(given, RulesetDocument.from_bytes(bytes(found.body))):
+            said = f"{given.name} is registered with other content; give the change a new version"
+            yield DocumentProblem(("rulesets", at, "version"), said)
     versions = {
         (row.agent.agent_id, row.version): row
         for row in Manifest.objects.filter(agent__tenant=tenant).select_related("agent")
@@ -309,6 +322,18 @@ def _store_kind(loading: _Loading, kind: KindDocument) -> PolicyKind:
         kind, actor=loading.actor, at=loading.at
     )
     loading.registered.append(f"{kind.kind} {kind.version}")
+    loading.entries[actors.SYSTEM].append(registered)
+    return row
+
+
+def _store_ruleset(loading: _Loading, given: RulesetDocument) -> Ruleset:
+    held = ruleset_versions.get_version(tenant=loading.tenant, ruleset=given.ruleset, version=given.version)
+    if held is not None:
+        return held
+    row, registered = rulesets.VersionedRuleset(loading.tenant, given.ruleset).register(
+        given, actor=loading.actor, at=loading.at
+    )
+    loading.registered.append(str(row))
     loading.entries[actors.SYSTEM].append(registered)
     return row
 

@@ -10,6 +10,7 @@ from typing import assert_never
 from uuid import UUID
 
 from audit import actors, canonical
+from runtime.advice.queries import packages
 from runtime.contracts import timestamps
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.facts import SnapshotFacts
@@ -63,6 +64,9 @@ def submit(
     if stored is not None:
         return Answered(body=stored) if isinstance(stored, bytes) else stored
     refused = refuse_unless_open(flow)
+    if refused is not None:
+        return refused
+    refused = packages.refuse_unknown(flow=flow, decision_id=envelope.decision_id)
     if refused is not None:
         return refused
     agent = agents.lock_by_pk(pk=flow.agent_id)

@@ -90,6 +90,7 @@ def judge(
         session_valid=session_valid,
         lifts=lifts,
         at=at,
+        decision_id=document.decision_id,
     )
     case = Case(proposal=document, facts=facts, rules=rules, now_ms=document.received_at_ms, gate=NEWEST)
     retry_key = ""
@@ -177,7 +178,9 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     now_ms = timestamps.to_ms(at)
     asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + stored.window_ms})
     rules = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
-    known = gate_facts.get_facts_of_now(flow=flow, agent=agent, rules=rules, params=asked.params, at=at)
+    known = gate_facts.get_facts_of_now(
+        flow=flow, agent=agent, rules=rules, params=asked.params, at=at, decision_id=asked.decision_id
+    )
     status = AgentStatus.ACTIVE if known.agent.status is AgentStatus.PASSIVE else known.agent.status
     nothing = {"tokens_used": 0, "cost_used_micros": 0, "tool_calls_used": 0, "ends_at_ms": None}
     known = known.model_copy(

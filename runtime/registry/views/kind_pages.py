@@ -23,7 +23,7 @@ from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import kind_units
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import PolicyKind
-from runtime.registry.queries import agent_list, kind_versions, people, recorded_versions
+from runtime.registry.queries import agent_list, kind_versions, people, recorded_versions, ruleset_versions
 from runtime.registry.services import kinds
 from runtime.registry.views import version_diff, version_pages
 
@@ -101,9 +101,10 @@ def changes(contract: KindDocument, before: PolicyKind | None) -> dict[str, Any]
 
 def trial(tenant: str, draft: KindDocument) -> dict[str, Any]:
     """Dry-run the draft on the newest proposals of the kind, each with its manifest at that time."""
+    rulesets, _ = ruleset_versions.compare_named(tenant=tenant, names=draft.rulesets)
     report = policy_dry_run.rejudge(
         rows=policy_dry_run.list_of_kind(tenant=tenant, kind=draft.kind),
-        swap=lambda then: PolicyBundle(manifest=then.manifest, kind=draft),
+        swap=lambda then: PolicyBundle(manifest=then.manifest, kind=draft, rulesets=rulesets),
     )
     return version_diff.trial(report)
 

@@ -179,7 +179,7 @@ def _trial(agent: Agent, draft: ManifestDocument) -> dict[str, Any]:
     """Dry-run the draft on the agent's newest proposals, each with the kind at that time."""
     report = policy_dry_run.rejudge(
         rows=policy_dry_run.list_of_agent(agent=agent),
-        swap=lambda then: PolicyBundle(manifest=draft, kind=then.kind),
+        swap=lambda then: PolicyBundle(manifest=draft, kind=then.kind, rulesets=then.rulesets),
     )
     return version_diff.trial(report)
 

@@ -19,6 +19,7 @@ SENT: dict[str, Any] = {
     "explain": "Because.",
     "expected_effects": [{"fact": "position.ACME"}],
     "human_review_required": True,
+    "decision_id": "019b7c00-0000-7000-8000-000000000004",
     "agent_id": "trader",
     "dfid": "019b7c00-0000-7000-8000-000000000001",
 }

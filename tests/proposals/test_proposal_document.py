@@ -67,6 +67,7 @@ def test_a_person_keeps_the_action_and_takes_the_authorship() -> None:
             "context_ref": "e" * 64,
             "confidence": None,
             "human_review_required": False,
+            "decision_id": None,  # it was the package of the agent
             "valid_until_ms": NOW_MS + 61_500,
         }
     )

@@ -41,6 +41,8 @@ CALLS = {
     "POST /api/v1/flows",
     "GET /api/v1/flows/{dfid}",
     "POST /api/v1/flows/{dfid}/context",
+    "POST /api/v1/flows/{dfid}/decide",
+    "POST /api/v1/flows/{dfid}/rules",
     "POST /api/v1/flows/{dfid}/steps",
     "POST /api/v1/flows/{dfid}/answers",
     "POST /api/v1/flows/{dfid}/cancel",

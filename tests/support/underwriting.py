@@ -3,6 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from audit import canonical
+from runtime.contracts.ruleset import RulesetDocument
 from runtime.packs.services import packs
 from tests.support import api_client
 
@@ -84,6 +88,12 @@ def desk_pack() -> str:
     return text.replace(
         "sanctioned: {type: boolean}\n", "sanctioned: {type: boolean}\n        missing: {type: integer}\n", 1
     )
+
+
+def ruleset(**fields: Any) -> RulesetDocument:
+    """The underwriter's rules, with some fields replaced."""
+    written = yaml.safe_load(EXAMPLE.read_text())["rulesets"][0]
+    return RulesetDocument.from_bytes(canonical.encode({**written, **fields}))
 
 
 def load_packs() -> None:

@@ -70,7 +70,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
     context = (
         _summary(row)
         | _rules(contract, canonical.decode(bytes(row.body)))
-        | _versions(versions, row)
+        | version_pages.listed(versions, row, kind_versions.state_of)
         | {
             "is_draft": state is KindState.DRAFT,
             "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
@@ -117,23 +117,6 @@ def _compared(
         return active
     earlier = [other for other in versions if other.activated_at is not None and other.pk != row.pk]
     return max(earlier, key=lambda other: (other.activated_at, other.pk), default=None)
-
-
-def _versions(versions: Sequence[PolicyKind], shown: PolicyKind) -> dict[str, Any]:
-    actors = {actor for row in versions for actor in (row.created_by, row.activated_by, row.discarded_by)}
-    names = people.names_of(actors)
-    rows = [
-        {
-            "row": row,
-            "state": labels.badge(labels.KIND_STATES, kind_versions.state_of(row)),
-            "made_by": labels.actor_words(row.created_by, names),
-            "ended_at": row.discarded_at or row.activated_at,
-            "ended_by": labels.actor_words(row.discarded_by or row.activated_by, names),
-            "is_shown": row.pk == shown.pk,
-        }
-        for row in versions
-    ]
-    return {"versions": rows, "this": next(row for row in rows if row["is_shown"])}
 
 
 _APPROVALS = {

@@ -2,12 +2,12 @@
 
 Pure, and advice: it moves nothing, and the gate never imports it. It adopts what rules say with high
 confidence, weighs the options that no bound excludes, and abstains below the threshold of the risk tier.
-Utilities are compared exactly, as decimals.
+Utilities are compared exactly, as fractions.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from fractions import Fraction
 
 from runtime.contracts import timestamps
 from runtime.contracts.decision import (
@@ -54,8 +54,8 @@ class Scored:
     id: str
     action: OptionAction
     confidence: float
-    utility: Decimal | None = None
-    utilities: Mapping[str, Decimal] = field(default_factory=dict)
+    utility: Fraction | None = None
+    utilities: Mapping[str, Fraction] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +220,7 @@ def _refine(asked: DecisionInput, mandatory: Sequence[RuleMatch]) -> _Choice:
         else:
             reason = f"{better} is at least as good for every objective, and better for one."
             dropped.append(Dropped(id=one.id, reason=reason))
-    ranked = sorted(kept, key=lambda one: (-(one.utility or Decimal(0)), one.id))
+    ranked = sorted(kept, key=lambda one: (-(one.utility or Fraction(0)), one.id))
     if not ranked:
         return _Choice(method=Method.ABSTAIN, chosen=None, dropped=dropped, why="No option is left.")
     others = [match.rule_id for match in mandatory if match.action_proposal.action != ranked[0].action.name]
@@ -239,7 +239,9 @@ def _excluded(option: Option, objectives: Sequence[Objective], mandatory: Sequen
         utility = option.utilities.get(objective.id)
         if utility is None:
             return f"It has no utility for {objective.id}."
-        if objective.at_least is not None and _exact(utility) < _exact(objective.at_least):
+        if objective.at_least is not None and evaluate.exactly(utility) < evaluate.exactly(
+            objective.at_least
+        ):
             return f"Its utility for {objective.id} is below {objective.at_least}."
     for match in mandatory:
         wanted = match.action_proposal
@@ -255,9 +257,10 @@ def has_params(action: OptionAction, wanted: ProposedAction) -> bool:
 
 
 def _score(option: Option, objectives: Sequence[Objective]) -> Scored:
-    utilities = {objective.id: _exact(option.utilities[objective.id]) for objective in objectives}
+    utilities = {objective.id: evaluate.exactly(option.utilities[objective.id]) for objective in objectives}
     total = sum(
-        (_exact(objective.weight) * utilities[objective.id] for objective in objectives), start=Decimal(0)
+        (evaluate.exactly(objective.weight) * utilities[objective.id] for objective in objectives),
+        start=Fraction(0),
     )
     return Scored(
         id=option.id,
@@ -274,11 +277,7 @@ def dominates(one: Scored, other: Scored, objectives: Sequence[str]) -> bool:
     return all(mine >= theirs for mine, theirs in pairs) and any(mine > theirs for mine, theirs in pairs)
 
 
-def _exact(value: int | float) -> Decimal:
-    return Decimal(str(value))
-
-
-def _number(value: Decimal | None) -> int | float | None:
+def _number(value: Fraction | None) -> int | float | None:
     return None if value is None else evaluate.plain_number(value)
 
 

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from audit import canonical
 from runtime.contracts.ruleset import FeatureType
 from runtime.kernel.rules import cel_tokens
 from runtime.kernel.rules.language import ExpressionError, compile_expression
 
 INPUT = "input"
+# Of a number that is refused, so many digits are shown.
+MAX_SHOWN = 40
 Value = bool | int | float | str
 
 _NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
@@ -162,7 +165,7 @@ def _half_line(sign: str, bound: int | float) -> Interval:
 def _literal(part: str, feature: FeatureType) -> Value:
     readers: dict[FeatureType, tuple[str, Callable[[str], Value]]] = {
         FeatureType.BOOLEAN: ("true|false", lambda text: text == "true"),
-        FeatureType.STRING: (f"{_TEXT}|{_WORD}", lambda text: text.strip("'\"")),
+        FeatureType.STRING: (f"{_TEXT}|{_WORD}", _text),
         FeatureType.NUMBER: (_NUMBER, number),
         FeatureType.INTEGER: ("-?(?:0|[1-9][0-9]*)", number),
     }
@@ -172,9 +175,17 @@ def _literal(part: str, feature: FeatureType) -> Value:
     return read(part)
 
 
+def _text(part: str) -> str:
+    return part[1:-1] if part[0] in "'\"" else part
+
+
 def number(text: str) -> int | float:
-    """A number as JSON readers have it: whole ones as integers."""
-    if text.lstrip("-").isdigit():
-        return int(text)
-    value = float(text)
-    return int(value) if value.is_integer() else value
+    """A number as JSON readers have it: whole ones as integers.
+
+    Raises:
+        CellError: for one that not every reader has exactly.
+    """
+    value = int(text) if text.lstrip("-").isdigit() else float(text)
+    if abs(value) > canonical.MAX_SAFE_INTEGER:
+        raise CellError(f"{text[:MAX_SHOWN]} is no number that is exact everywhere")
+    return int(value) if value == int(value) else value

@@ -75,7 +75,7 @@ def _compare_memberships(found: Found, streams: Iterable[Sequence[Entry]]) -> No
     for (user_id, group), rows in sorted(stored.items()):
         what = f"user {user_id} in the group {group}"
         _compare_each(found, told.pop((user_id, group), []), rows, "since", actors.user(user_id), what)
-    for (user_id, group), left in told.items():
+    for (user_id, group), left in sorted(told.items(), key=lambda item: item[0]):
         for one in left:
             found.missing(one.began, f"the row of user {user_id} in the group {group}")
 

@@ -103,7 +103,7 @@ NUMBERS = st.one_of(st.integers(-(10**6), 10**6), st.floats(-1e6, 1e6), st.float
 def test_a_collected_number_is_that_of_exact_fractions(numbers: list[float], collect: str) -> None:
     rules = [row(f"R{at}", "-", params={"n": number}) for at, number in enumerate(numbers)]
     exact = [Fraction(str(number)) for number in numbers]
-    expected = {"sum": sum, "min": min, "max": max}[collect](exact)
+    expected = {"sum": sum(exact, start=Fraction(0)), "min": min(exact), "max": max(exact)}[collect]
     found = ask(document(table(*rules, hit="COLLECT", collect=collect, of="n")), score=1)
     ((_, params),) = decided(found)
     assert params["n"] == float(expected)

@@ -17,7 +17,8 @@ MAX_OBJECTIVES = 20
 MAX_OPTIONS = 100
 
 OptionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")]
-Weight = Annotated[int, Field(ge=0, le=10**9)] | Annotated[float, Field(ge=0, le=10**9, allow_inf_nan=False)]
+# Sums of weight times utility over MAX_OBJECTIVES stay within the integers that JSON holds exactly.
+Weight = Annotated[int, Field(ge=0, le=10**5)] | Annotated[float, Field(ge=0, le=10**5, allow_inf_nan=False)]
 Utility = (
     Annotated[int, Field(ge=-(10**9), le=10**9)]
     | Annotated[float, Field(ge=-(10**9), le=10**9, allow_inf_nan=False)]

@@ -63,11 +63,11 @@ def naive_part(part: str, value: Any) -> bool:
     if isinstance(value, bool):
         return part == ("true" if value else "false")
     if isinstance(value, str):
-        return part.strip("'\"") == value
+        return bool(part.strip("'\"") == value)
     if between := re.fullmatch(r"([\[(])(.+)\.\.(.+)([\])])", part):
         first, low, high, last = between.groups()
         above = value >= float(low) if first == "[" else value > float(low)
-        return above and (value <= float(high) if last == "]" else value < float(high))
+        return bool(above and (value <= float(high) if last == "]" else value < float(high)))
     for sign in ("<=", ">=", "<", ">"):
         if part.startswith(sign):
             bound = float(part.removeprefix(sign))

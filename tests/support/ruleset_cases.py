@@ -20,7 +20,7 @@ def row(name: str, *when: str, action: str = "GO", params: Any = None, **fields:
     return {"id": name, "when": when, "then": {"action": action, "params": params or {}}, **fields}
 
 
-def table(*rules: dict[str, Any], inputs: Any = ("score",), name: str = "t", **fields: Any) -> dict[str, Any]:
+def table(*rules: dict[str, Any], inputs: Any = ("score",), name: Any = "t", **fields: Any) -> dict[str, Any]:
     """A table of these rules that decides the aspect `a`."""
     return {"table": name, "decides": "a", "inputs": inputs, "rules": rules, **fields}
 

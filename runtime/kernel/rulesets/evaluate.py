@@ -169,7 +169,8 @@ def fits(feature: Feature, value: Any) -> bool:
 def _gaps(
     ruleset: RulesetDocument, features: Mapping[str, Any], ages_s: Mapping[str, int]
 ) -> Iterator[Retransformation]:
-    for name, feature in ruleset.features.items():
+    # As in the stored bytes, however the document was written.
+    for name, feature in sorted(ruleset.features.items()):
         if name not in features:
             yield Retransformation(feature_gap=name, suggested_scope=f"Give the feature {name}.")
         elif feature.max_age_s is not None and ages_s.get(name, 0) > feature.max_age_s:
@@ -261,9 +262,8 @@ def exactly(value: Any) -> Fraction:
 
 
 def plain_number(value: Fraction) -> int | float:
-    """An exact number as the one that JSON writes it as; beyond the safe integers, the float next to it."""
-    is_whole = value.denominator == 1 and abs(value) <= canonical.MAX_SAFE_INTEGER
-    return int(value) if is_whole else float(value)
+    """An exact number within the safe integers as the one that JSON writes it as."""
+    return int(value) if value.denominator == 1 else float(value)
 
 
 def is_same(one: ProposedAction, other: ProposedAction) -> bool:

@@ -40,9 +40,7 @@ KNOWN = ActionFacts(
 ANY = ActionFacts(risk_tier=RiskTier.T3, threshold=0.9, needs_person=True)
 
 
-def option(
-    name: str, *, action: str = "GO", params: Any = None, sure: float | None = 0.9, **by: Any
-) -> Option:
+def option(name: str, *, action: Any = "GO", params: Any = None, sure: Any = 0.9, **by: Any) -> Option:
     """An option with a utility for each objective of `by`."""
     done = OptionAction(name=action, parameters=params or {})
     return Option(id=name, action=done, utilities=by, confidence=sure)

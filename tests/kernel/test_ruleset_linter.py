@@ -118,6 +118,24 @@ def test_a_collected_number_is_of_one_action_and_in_every_rule(
     assert said(ruleset) == [("BAD_OUTPUT", f"tables[0].rules[1].{place}") for place in places]
 
 
+@pytest.mark.parametrize(
+    ("value", "is_exact"),
+    [
+        (2**53 - 1, True),
+        (1e15, True),
+        ({"deep": [1, "text", None, True]}, True),
+        (1e17, False),
+        (-1e300, False),
+        ({"deep": [1, 1e16]}, False),
+    ],
+)
+def test_numbers_in_parameters_are_exact_for_every_reader(value: Any, is_exact: bool) -> None:
+    rows = [row("A", "< 0", params={"n": value}), row("B", ">= 0")]
+    ruleset = document(table(*rows), rules=[rule("P", "features.score > 1", params={"n": value})])
+    places = ["tables[0].rules[0].then.params", "rules[0].then.params"]
+    assert said(ruleset) == ([] if is_exact else [("BAD_OUTPUT", place) for place in places])
+
+
 def test_what_is_proved_of_a_table_stands_at_its_place() -> None:
     ruleset = document(table(row("A", "> 1"), row("B", "> 2"), row("C", "(0..1)"), row("D", "? > 4")))
     assert [(one.code, one.severity, one.where) for one in linter.lint(ruleset)] == [

@@ -1,5 +1,6 @@
 """Compiled decision tables, beside a naive reading of them: every cell by itself, with plain comparisons."""
 
+import operator
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -57,6 +58,9 @@ VALUES = st.fixed_dictionaries(
     }
 )
 
+# The longer signs first: a cell that starts with `<=` starts with `<` too.
+COMPARED = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+
 
 def naive_part(part: str, value: Any) -> bool:
     """Whether one comparison, interval or literal holds, as a reader with a pencil would say."""
@@ -68,10 +72,9 @@ def naive_part(part: str, value: Any) -> bool:
         first, low, high, last = between.groups()
         above = value >= float(low) if first == "[" else value > float(low)
         return bool(above and (value <= float(high) if last == "]" else value < float(high)))
-    for sign in ("<=", ">=", "<", ">"):
+    for sign, compare in COMPARED.items():
         if part.startswith(sign):
-            bound = float(part.removeprefix(sign))
-            return {"<": value < bound, "<=": value <= bound, ">": value > bound, ">=": value >= bound}[sign]
+            return bool(compare(value, float(part.removeprefix(sign))))
     return bool(value == float(part))
 
 

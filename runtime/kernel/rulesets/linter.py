@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from audit import canonical
 from runtime.contracts.ruleset import (
     MAX_TEXT_CHARS,
     Aggregate,
     DecisionTable,
     FeatureType,
     HitPolicy,
+    ProposedAction,
     RulesetDocument,
 )
 from runtime.kernel.rules import linter, scope
@@ -79,6 +81,7 @@ def lint(ruleset: RulesetDocument) -> tuple[RulesetFinding, ...]:
         *_features(ruleset),
         *_ids(ruleset),
         *_aspects(ruleset),
+        *_params(ruleset),
         *(
             finding
             for at, table in enumerate(ruleset.tables)
@@ -145,6 +148,29 @@ def _aspects(ruleset: RulesetDocument) -> Iterator[RulesetFinding]:
         if aspect not in decided:
             said = f"nothing decides {aspect}"
             yield RulesetFinding(LintCode.UNDECIDED_ASPECT, LintSeverity.WARNING, ("aspects", at), said)
+
+
+def _params(ruleset: RulesetDocument) -> Iterator[RulesetFinding]:
+    """Parameters that not every reader of the stored bytes has as they were written."""
+    given: list[tuple[Place, ProposedAction]] = [
+        (("tables", at, "rules", number, "then", "params"), rule.then)
+        for at, table in enumerate(ruleset.tables)
+        for number, rule in enumerate(table.rules)
+    ]
+    given += [(("rules", at, "then", "params"), rule.then) for at, rule in enumerate(ruleset.rules)]
+    for place, then in given:
+        if not _is_exact(then.params):
+            said = f"a number is beyond {canonical.MAX_SAFE_INTEGER}: not every reader has it exactly"
+            yield _error(LintCode.BAD_OUTPUT, place, said)
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether all numbers in a value are within the integers that JSON holds exactly."""
+    if isinstance(value, dict):
+        return all(_is_exact(member) for member in value.values())
+    if isinstance(value, list):
+        return all(_is_exact(member) for member in value)
+    return not isinstance(value, int | float) or abs(value) <= canonical.MAX_SAFE_INTEGER
 
 
 def _table(ruleset: RulesetDocument, table: DecisionTable, place: Place) -> Iterator[RulesetFinding]:

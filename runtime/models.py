@@ -42,9 +42,11 @@ from runtime.registry.models import (
     Session,
     Stop,
     Target,
+    Workflow,
 )
 from runtime.resources.models import ComputeBudget, Reservation, Resource, UsageReport
 from runtime.state.models import Artifact, Fact, FactVersion, MemoryItem
+from runtime.workflows.models import StepCheck, WorkflowPosition
 
 __all__ = [
     "Agent",
@@ -98,6 +100,7 @@ __all__ = [
     "RuleSighting",
     "Session",
     "Snapshot",
+    "StepCheck",
     "StepReceipt",
     "Stop",
     "Target",
@@ -105,4 +108,6 @@ __all__ = [
     "UsageReport",
     "Verdict",
     "WatchRound",
+    "Workflow",
+    "WorkflowPosition",
 ]

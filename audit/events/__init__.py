@@ -185,6 +185,7 @@ from audit.events.visits import (
     UserSignedOut,
     WhatifAnswered,
 )
+from audit.events.workflows import StepRefused, StepTaken, WorkflowRegistered
 
 __all__ = [
     "EVENTS",
@@ -335,7 +336,9 @@ __all__ = [
     "SigningKeyBegun",
     "StatusQueryFinished",
     "StatusQueryStarted",
+    "StepRefused",
     "StepReported",
+    "StepTaken",
     "StrategyRuleProposed",
     "SystemResumed",
     "SystemStopped",
@@ -355,6 +358,7 @@ __all__ = [
     "UserSignedOut",
     "VerdictGiven",
     "WhatifAnswered",
+    "WorkflowRegistered",
     "read",
 ]
 

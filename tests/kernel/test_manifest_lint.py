@@ -42,6 +42,7 @@ def registry(**fields: Any) -> manifest_lint.Registry:
         "kinds": {"ADJUST_POSITION": gate_cases.kind()},
         "inactive": (),
         "agents": {"other"},
+        "workflows": {"research@1.0.0"},
         "facts": {"price.", "price.AAPL"},
         "earlier_versions": ("1.0.0", "1.3.0"),
     }

@@ -42,6 +42,7 @@ CALLS = {
     "GET /api/v1/flows/{dfid}",
     "POST /api/v1/flows/{dfid}/context",
     "POST /api/v1/flows/{dfid}/steps",
+    "POST /api/v1/flows/{dfid}/steps/check",
     "POST /api/v1/flows/{dfid}/answers",
     "POST /api/v1/flows/{dfid}/cancel",
     "POST /api/v1/flows/{dfid}/usage",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from audit.events import Kind
-from audit.presented import Lane, Presenter
+from audit.lanes import Lane, Presenter
 from audit.sentences import says
 
 

@@ -44,9 +44,11 @@ from runtime.registry.models import (
     Session,
     Stop,
     Target,
+    Workflow,
 )
 from runtime.resources.models import ComputeBudget, Reservation, Resource, UsageReport
 from runtime.state.models import Artifact, Fact, FactVersion, MemoryItem
+from runtime.workflows.models import StepCheck, WorkflowPosition
 
 __all__ = [
     "Agent",
@@ -103,6 +105,7 @@ __all__ = [
     "Ruleset",
     "Session",
     "Snapshot",
+    "StepCheck",
     "StepReceipt",
     "Stop",
     "Target",
@@ -110,4 +113,6 @@ __all__ = [
     "UsageReport",
     "Verdict",
     "WatchRound",
+    "Workflow",
+    "WorkflowPosition",
 ]

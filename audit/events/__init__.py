@@ -192,6 +192,7 @@ from audit.events.visits import (
     UserSignedOut,
     WhatifAnswered,
 )
+from audit.events.workflows import StepRefused, StepTaken, WorkflowRegistered
 
 __all__ = [
     "EVENTS",
@@ -347,7 +348,9 @@ __all__ = [
     "SigningKeyBegun",
     "StatusQueryFinished",
     "StatusQueryStarted",
+    "StepRefused",
     "StepReported",
+    "StepTaken",
     "StrategyRuleProposed",
     "SystemResumed",
     "SystemStopped",
@@ -367,6 +370,7 @@ __all__ = [
     "UserSignedOut",
     "VerdictGiven",
     "WhatifAnswered",
+    "WorkflowRegistered",
     "read",
 ]
 

@@ -30,6 +30,8 @@ _OF_WORK: Final = frozenset(
         Kind.CHILD_OPENED,
         Kind.CONTEXT_COMPILED,
         Kind.STEP_REPORTED,
+        Kind.STEP_TAKEN,
+        Kind.STEP_REFUSED,
         Kind.USAGE_REPORTED,
         Kind.PROPOSAL_SUBMITTED,
         Kind.VERDICT_GIVEN,

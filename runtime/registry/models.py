@@ -465,3 +465,26 @@ class Stop(models.Model):
 
     def __str__(self) -> str:
         return f"stop of {self.tenant}"
+
+
+class Workflow(models.Model):
+    """One immutable, hashed version of a workflow."""
+
+    tenant = models.CharField(max_length=64, default="default")
+    workflow = models.CharField(max_length=128)
+    version = models.CharField(max_length=64)
+    body = models.BinaryField()
+    digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=160)
+
+    objects = TenantManager()
+
+    class Meta:
+        ordering = ("workflow", "id")
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "workflow", "version"), name="workflow_version_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.workflow}@{self.version}"

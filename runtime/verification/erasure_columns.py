@@ -85,6 +85,16 @@ TABLE: Final = ColumnTable(
             columns={"input": "the features that rules were asked about", "body": "what the rules said"},
         ),
         WordColumns(
+            model="runtime.WorkflowPosition",
+            flow="flow",
+            columns={"fold": "the last step, as it was reported", "permits": "when steps were allowed"},
+        ),
+        WordColumns(
+            model="runtime.StepCheck",
+            flow="flow",
+            columns={"input_digest": "a digest of its input, which could be guessed"},
+        ),
+        WordColumns(
             model="runtime.ReplayFinding",
             flow="dfid",
             columns={"recorded": "a value as it was recorded", "found": "the value that was found instead"},
@@ -101,6 +111,7 @@ TABLE: Final = ColumnTable(
                 "stop_reason": _REASON,
             },
         ),
+        OtherColumns(model="runtime.Workflow", columns={"body": _RULES}),
         OtherColumns(model="runtime.Manifest", columns={"body": _RULES, "reason": _REASON}),
         OtherColumns(
             model="runtime.PolicyKind", columns={"title": _RULES, "body": _RULES, "reason": _REASON}

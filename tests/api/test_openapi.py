@@ -44,6 +44,7 @@ CALLS = {
     "POST /api/v1/flows/{dfid}/decide",
     "POST /api/v1/flows/{dfid}/rules",
     "POST /api/v1/flows/{dfid}/steps",
+    "POST /api/v1/flows/{dfid}/steps/check",
     "POST /api/v1/flows/{dfid}/answers",
     "POST /api/v1/flows/{dfid}/cancel",
     "POST /api/v1/flows/{dfid}/usage",

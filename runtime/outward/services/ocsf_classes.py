@@ -157,6 +157,7 @@ _ENTITIES: Final = frozenset(
         "signing_key",
         "system",
         "target",
+        "workflow",
     }
 )
 _ENTITY_VERBS: Final[Mapping[str, int]] = MappingProxyType(

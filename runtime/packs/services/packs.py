@@ -19,10 +19,17 @@ from runtime.contracts.pack import PackAgent
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import AgentRole
+from runtime.contracts.workflow import WorkflowDocument
 from runtime.core import clock, transactions
 from runtime.guards.services import guard_config
-from runtime.registry.models import Agent, Manifest, Pack, PolicyKind, Ruleset
-from runtime.registry.queries import kind_versions, manifest_versions, ruleset_versions, target_endpoints
+from runtime.registry.models import Agent, Manifest, Pack, PolicyKind, Ruleset, Workflow
+from runtime.registry.queries import (
+    kind_versions,
+    manifest_versions,
+    ruleset_versions,
+    target_endpoints,
+    workflow_versions,
+)
 from runtime.registry.services import (
     document_checks,
     document_reading,
@@ -116,10 +123,7 @@ REFUSED = "PACK_REFUSED"
 
 
 def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMessage, ...]:
-    """What is wrong with a pack: what `load` would refuse, and warnings of its workflows. Writes nothing.
-
-    That a pack with workflows is not loaded at all is not a finding: its author can do nothing about it.
-    """
+    """What is wrong with a pack: what `load` would refuse, and warnings of its workflows. Writes nothing."""
     read = document_reading.read(text=text, name=source)
     if not isinstance(read, Read):
         return tuple(_refused(words) for words in read)
@@ -136,7 +140,9 @@ def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMess
         )
     else:
         # Whoever writes a pack need not have an installation: then nothing is registered.
-        refused = tuple(document_checks.problems(read.pack, targets={}, kinds=(), linted=linted))
+        refused = tuple(
+            document_checks.problems(read.pack, targets={}, kinds=(), linted=linted, workflows=())
+        )
     return (
         *(
             LintMessage(
@@ -163,7 +169,6 @@ def _load(
         *_problems(read, linted, tenant, activate=activate),
         *_changed_versions(read, tenant),
         *_in_use(read, tenant),
-        *_not_followed(read),
     )
     if problems:
         return PackRefused(problems=tuple(read.source.words(problem) for problem in problems))
@@ -181,6 +186,8 @@ def _load(
         if added := guard_config.configure(tenant=tenant, given=guard, at=loading.at):
             loading.entries[actors.SYSTEM] += added
     ruleset_rows = [_store_ruleset(loading, given) for given in read.pack.rulesets]
+    for workflow in read.pack.workflows:
+        _store_workflow(loading, workflow)
     kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
@@ -218,7 +225,13 @@ def _problems(
 ) -> Iterator[DocumentProblem]:
     targets = target_endpoints.list_honouring(tenant=tenant)
     known = set(PolicyKind.objects.of(tenant).values_list("kind", flat=True))
-    yield from document_checks.problems(read.pack, targets=targets, kinds=known, linted=linted)
+    yield from document_checks.problems(
+        read.pack,
+        targets=targets,
+        kinds=known,
+        linted=linted,
+        workflows=workflow_versions.list_names(tenant=tenant),
+    )
     brought = [kind.kind for kind in read.pack.policy_kinds] if activate else []
     for row in PolicyKind.objects.of(tenant).filter(active=True).exclude(kind__in=brought).order_by("kind"):
         yield from document_checks.target_problems(read.pack, kind=kind_versions.contract_of(row))
@@ -252,6 +265,12 @@ def _changed_versions(read: Read, tenant: str) -> Iterator[DocumentProblem]:
         if found is not None and not _is_same(given, RulesetDocument.from_bytes(bytes(found.body))):
             said = f"{given.name} is registered with other content; give the change a new version"
             yield DocumentProblem(("rulesets", at, "version"), said)
+    workflows = {(row.workflow, row.version): row for row in Workflow.objects.of(tenant)}
+    for at, workflow in enumerate(read.pack.workflows):
+        known = workflows.get((workflow.workflow, workflow.version))
+        if known is not None and not _is_same(workflow, WorkflowDocument.from_bytes(bytes(known.body))):
+            said = f"{workflow.workflow} {workflow.version} is registered with other content; "
+            yield DocumentProblem(("workflows", at, "version"), said + "give the change a new version")
     versions = {
         (row.agent.agent_id, row.version): row
         for row in Manifest.objects.filter(agent__tenant=tenant).select_related("agent")
@@ -271,15 +290,6 @@ def _in_use(read: Read, tenant: str) -> Iterator[DocumentProblem]:
         row = rows.get(resource.name)
         if row is not None and resource.capacity < row.reserved + row.committed:
             yield DocumentProblem(("resources", at, "capacity"), resources.in_use_words(row))
-
-
-def _not_followed(read: Read) -> Iterator[DocumentProblem]:
-    """Workflows can be linted; a pack that brings one would promise what no call of an agent is held to."""
-    for at, workflow in enumerate(read.pack.workflows):
-        said = (
-            f"{workflow.workflow} can be checked by lint_pack but not loaded: no flow follows workflows yet"
-        )
-        yield DocumentProblem(("workflows", at), said)
 
 
 def _is_same(new: Contract, stored: Contract) -> bool:
@@ -336,6 +346,28 @@ def _store_ruleset(loading: _Loading, given: RulesetDocument) -> Ruleset:
     loading.registered.append(str(row))
     loading.entries[actors.SYSTEM].append(registered)
     return row
+
+
+def _store_workflow(loading: _Loading, given: WorkflowDocument) -> None:
+    body = given.to_bytes()
+    _, is_new = Workflow.objects.get_or_create(
+        tenant=loading.tenant,
+        workflow=given.workflow,
+        version=given.version,
+        defaults={
+            "body": body,
+            "digest": canonical.digest(body),
+            "created_at": loading.at,
+            "created_by": loading.actor,
+        },
+    )
+    if is_new:
+        loading.registered.append(f"workflow {given.workflow} {given.version}")
+        loading.entries[actors.SYSTEM].append(
+            events.WorkflowRegistered(
+                workflow=given.workflow, version=given.version, digest=canonical.digest(body)
+            )
+        )
 
 
 def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from math import ceil
 from typing import Any, Final
+from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet
@@ -21,6 +22,7 @@ from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, Resource
 from runtime.contracts.manifest import DEFAULT_RETRY_WINDOW_S
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
+from runtime.contracts.workflow import WorkflowFold
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal
 from runtime.kernel import budget_rules
@@ -28,10 +30,18 @@ from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, sources, templates
 from runtime.proposals.queries import required_evidence
 from runtime.registry.models import Agent, PolicyKind
-from runtime.registry.queries import granted_kinds, recorded_versions, ruleset_versions, stored_documents
+from runtime.registry.queries import (
+    granted_kinds,
+    recorded_versions,
+    ruleset_versions,
+    stored_documents,
+    workflow_versions,
+)
 from runtime.resources.queries import compute_left, resource_facts
 from runtime.state.models import Fact
 from runtime.state.queries import visible_facts
+from runtime.workflows.queries import positions
+from runtime.workflows.queries.positions import Standing
 
 # In place of the facts that expressions name: all of them.
 EVERYTHING = "*"
@@ -48,6 +58,21 @@ class ReadByKind:
 def get_rules(*, agent: Agent, kind_name: str) -> PolicyBundle:
     """The active manifest and policy kind for a proposal; a missing part is None."""
     return compare_rules(agent=agent, kind_name=kind_name)[0]
+
+
+def follow(
+    compared: tuple[PolicyBundle, tuple[Mismatch, ...]], followed: Standing | Mismatch | None
+) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
+    """The rules with the workflow that the flow follows.
+
+    Where it is not as it was registered, the manifest grants nothing: it could not be held to its workflow.
+    """
+    rules, mismatches = compared
+    if followed is None:
+        return compared
+    if isinstance(followed, Mismatch):
+        return rules.model_copy(update={"manifest": None}), (*mismatches, followed)
+    return rules.model_copy(update={"workflow": followed.document}), mismatches
 
 
 def compare_rules(*, agent: Agent, kind_name: str) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
@@ -75,20 +100,24 @@ def compare_rules(*, agent: Agent, kind_name: str) -> tuple[PolicyBundle, tuple[
     return rules, tuple(one for one in wrong if one is not None)
 
 
-def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, str], str]:
-    """The digest of the active rules by agent (pk) and kind name, in one query for all of them."""
+def list_bundle_digests(cases: Iterable[tuple[Flow, str]]) -> dict[tuple[UUID, str], str]:
+    """The digest of the rules in force by flow (pk) and kind name, with the workflow that the flow has."""
     asked = list(cases)
     rows = _IN_FORCE.rows(names=sorted({kind for _, kind in asked}))
     bodies = {
         (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
     }
+    followed = positions.list_bodies([flow.pk for flow, _ in asked])
     digests = {}
-    for agent, kind in asked:
+    for flow, kind in asked:
+        agent = flow.agent
         row = granted_kinds.active_row(agent)
         trusted = row is not None and recorded_versions.compare_manifest(agent, row) is None
         manifest = bytes(row.body) if row is not None and trusted else None
         body = bodies.get((agent.tenant, kind))
-        digests[agent.pk, kind] = _bundle_digest(manifest, body, list_rulesets(agent.tenant, body))
+        digests[flow.pk, kind] = _bundle_digest(
+            manifest, body, list_rulesets(flow.tenant, body), followed.get(flow.pk)
+        )
     return digests
 
 
@@ -118,6 +147,7 @@ def get_facts(
     lifts: tuple[Lift, ...],
     at: datetime,
     decision_id: str | None = None,
+    fold: WorkflowFold | None = None,
 ) -> Facts:
     """The facts of one case at `at`. The caller holds the locks of flow and agent."""
     kind, world, unsafe = rules.kind, dict[str, Any](), ""
@@ -155,6 +185,7 @@ def get_facts(
         if kind is None or not kind.follows_decision or decision_id is None
         else packages.get_facts(flow=flow, decision_id=decision_id),
         unsafe=unsafe or None,
+        workflow=fold,
     )
 
 
@@ -317,11 +348,14 @@ def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _bundle_digest(manifest: bytes | None, kind: bytes | None, rulesets: tuple[bytes, ...]) -> str:
+def _bundle_digest(
+    manifest: bytes | None, kind: bytes | None, rulesets: tuple[bytes, ...], workflow: bytes | None
+) -> str:
     rules = PolicyBundle(
         manifest=None if manifest is None else stored_documents.manifest_of(manifest),
         kind=None if kind is None else stored_documents.kind_of(kind),
         rulesets=tuple(stored_documents.ruleset_of(body) for body in rulesets),
+        workflow=None if workflow is None else workflow_versions.document_of(workflow),
     )
     return rules.digest
 

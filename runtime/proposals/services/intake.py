@@ -25,10 +25,12 @@ from runtime.epochs.services import epochs
 from runtime.flows.models import Flow
 from runtime.flows.services import flows, locks
 from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel.workflows import steps
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
 from runtime.registry.models import Agent, Session
 from runtime.registry.services import agents, credentials
+from runtime.workflows.services import positions
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,9 @@ def decide(
     flow.policy_kind = envelope.policy_kind
     journal.transition(FlowState.VALIDATING)
     judging.store(judged, journal)
+    if judged.followed is not None and judged.verdict.decision is not Decision.REJECT:
+        step = positions.Report(instruction=steps.PROPOSE, input=judged.document.params, output={})
+        positions.take(journal, judged.followed, step)
     ports.queue_guards(proposal=judged.proposal, at=journal.at)
     match judged.verdict.decision:
         case Decision.ACCEPT:

@@ -25,6 +25,8 @@ from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent, Bundle
+from runtime.workflows.queries import positions
+from runtime.workflows.queries.positions import Standing
 
 # The rules in force, and which of them were left out.
 ComparedRules = tuple[PolicyBundle, tuple[Mismatch, ...]]
@@ -46,6 +48,7 @@ class Judged:
     facts: Facts
     mismatches: tuple[Mismatch, ...]
     redacted: Mapping[str, int]
+    followed: Standing | None = None
 
     @property
     def for_record(self) -> Rules:
@@ -79,7 +82,10 @@ def judge(
     that were rejected in other flows count as tries in this one.
     """
     at = timestamps.from_ms(document.received_at_ms)
-    rules, mismatches = compared or gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind)
+    followed = positions.find(flow, agent)
+    rules, mismatches = gate_facts.follow(
+        compared or gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind), followed
+    )
     facts = gate_facts.get_facts(
         flow=flow,
         agent=agent,
@@ -91,6 +97,7 @@ def judge(
         lifts=lifts,
         at=at,
         decision_id=document.decision_id,
+        fold=followed.fold if isinstance(followed, Standing) else None,
     )
     case = Case(proposal=document, facts=facts, rules=rules, now_ms=document.received_at_ms, gate=NEWEST)
     retry_key = ""
@@ -148,6 +155,7 @@ def judge(
         rules=rules,
         facts=facts,
         mismatches=mismatches,
+        followed=followed if isinstance(followed, Standing) else None,
         redacted=explained.times,
     )
 
@@ -178,6 +186,10 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     now_ms = timestamps.to_ms(at)
     asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + stored.window_ms})
     rules = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
+    # How the agent came to it is over: the workflow that it was judged by, from where the flow stood then.
+    judged_by = PolicyBundle.from_bytes(bytes(proposal.verdict.bundle.body)).workflow
+    stood = pipeline.Judgement.from_bytes(bytes(proposal.verdict.input)).facts.workflow
+    rules = rules.model_copy(update={"workflow": judged_by})
     known = gate_facts.get_facts_of_now(
         flow=flow, agent=agent, rules=rules, params=asked.params, at=at, decision_id=asked.decision_id
     )
@@ -185,6 +197,7 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     nothing = {"tokens_used": 0, "cost_used_micros": 0, "tool_calls_used": 0, "ends_at_ms": None}
     known = known.model_copy(
         update={
+            "workflow": stood,
             "snapshot": SnapshotFacts(facts=known.world, expires_at_ms=asked.valid_until_ms),
             "escalation_tokens": 1,
             "agent": known.agent.model_copy(update={"status": status}),

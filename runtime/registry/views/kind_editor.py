@@ -17,7 +17,6 @@ from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core.views import labels
 from runtime.kernel import effects, versions
-from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.proposals.queries import policy_dry_run
 from runtime.proposals.views import schema_form
 from runtime.registry.models import PolicyKind
@@ -135,7 +134,7 @@ def _preview(tenant: str, contract: KindDocument) -> dict[str, Any]:
     found = (
         policy_dry_run.judge_one(
             row=rows[0],
-            swap=lambda then: PolicyBundle(manifest=then.manifest, kind=contract, rulesets=rulesets),
+            swap=lambda then: then.model_copy(update={"kind": contract, "rulesets": rulesets}),
         )
         if rows
         else None

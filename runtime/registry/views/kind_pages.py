@@ -19,7 +19,6 @@ from runtime.contracts.states import KindState
 from runtime.core import mismatches
 from runtime.core.views import labels
 from runtime.kernel import kind_diff
-from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import kind_units
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import PolicyKind
@@ -104,7 +103,7 @@ def trial(tenant: str, draft: KindDocument) -> dict[str, Any]:
     rulesets, _ = ruleset_versions.compare_named(tenant=tenant, names=draft.rulesets)
     report = policy_dry_run.rejudge(
         rows=policy_dry_run.list_of_kind(tenant=tenant, kind=draft.kind),
-        swap=lambda then: PolicyBundle(manifest=then.manifest, kind=draft, rulesets=rulesets),
+        swap=lambda then: then.model_copy(update={"kind": draft, "rulesets": rulesets}),
     )
     return version_diff.trial(report)
 

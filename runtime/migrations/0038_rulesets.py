@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runtime', '0036_rounds_of_payloads'),
+        ('runtime', '0037_workflows'),
     ]
 
     operations = [

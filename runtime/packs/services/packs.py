@@ -186,8 +186,7 @@ def _load(
         if added := guard_config.configure(tenant=tenant, given=guard, at=loading.at):
             loading.entries[actors.SYSTEM] += added
     ruleset_rows = [_store_ruleset(loading, given) for given in read.pack.rulesets]
-    for workflow in read.pack.workflows:
-        _store_workflow(loading, workflow)
+    _store_workflows(loading)
     kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
@@ -346,6 +345,11 @@ def _store_ruleset(loading: _Loading, given: RulesetDocument) -> Ruleset:
     loading.registered.append(str(row))
     loading.entries[actors.SYSTEM].append(registered)
     return row
+
+
+def _store_workflows(loading: _Loading) -> None:
+    for workflow in loading.read.pack.workflows:
+        _store_workflow(loading, workflow)
 
 
 def _store_workflow(loading: _Loading, given: WorkflowDocument) -> None:

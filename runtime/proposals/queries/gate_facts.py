@@ -22,7 +22,6 @@ from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, Resource
 from runtime.contracts.manifest import DEFAULT_RETRY_WINDOW_S
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
-from runtime.contracts.workflow import WorkflowFold
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal
 from runtime.kernel import budget_rules
@@ -147,7 +146,6 @@ def get_facts(
     lifts: tuple[Lift, ...],
     at: datetime,
     decision_id: str | None = None,
-    fold: WorkflowFold | None = None,
 ) -> Facts:
     """The facts of one case at `at`. The caller holds the locks of flow and agent."""
     kind, world, unsafe = rules.kind, dict[str, Any](), ""
@@ -185,7 +183,6 @@ def get_facts(
         if kind is None or not kind.follows_decision or decision_id is None
         else packages.get_facts(flow=flow, decision_id=decision_id),
         unsafe=unsafe or None,
-        workflow=fold,
     )
 
 

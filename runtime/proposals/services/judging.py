@@ -97,8 +97,9 @@ def judge(
         lifts=lifts,
         at=at,
         decision_id=document.decision_id,
-        fold=followed.fold if isinstance(followed, Standing) else None,
     )
+    if isinstance(followed, Standing):
+        facts = facts.model_copy(update={"workflow": followed.fold})
     case = Case(proposal=document, facts=facts, rules=rules, now_ms=document.received_at_ms, gate=NEWEST)
     retry_key = ""
     if counts_other_flows:

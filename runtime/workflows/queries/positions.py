@@ -2,9 +2,12 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
-from audit import canonical
+from django.db.models import QuerySet
+
+from audit import canonical, statements
 from runtime.contracts import api_schemas
 from runtime.contracts.workflow import WorkflowDocument, WorkflowFold
 from runtime.core.mismatches import Mismatch
@@ -33,7 +36,7 @@ def find(flow: Flow, agent: Agent) -> Standing | Mismatch | None:
 
     A flow keeps the version that it began with. A workflow that is not as it was registered is a mismatch.
     """
-    row = WorkflowPosition.objects.select_related("workflow").filter(flow=flow).first()
+    row = _OF_FLOW.first(dfid=flow.pk)
     if row is not None and not bytes(row.fold):
         return None  # its words were erased: it has ended
     if row is not None:
@@ -52,6 +55,13 @@ def find(flow: Flow, agent: Agent) -> Standing | Mismatch | None:
     document = workflow_versions.document_of(bytes(workflow.body))
     fold = steps.begin(document) if row is None else fold_of(row)
     return Standing(workflow=workflow, document=document, fold=fold, row=row)
+
+
+def _of_flow(*, dfid: UUID) -> QuerySet[WorkflowPosition]:
+    return WorkflowPosition.objects.select_related("workflow").filter(flow=dfid)
+
+
+_OF_FLOW: Final = statements.Read(_of_flow)
 
 
 def fold_of(row: WorkflowPosition) -> WorkflowFold:

@@ -15,6 +15,7 @@ from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.redaction import RedactedIn
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import VerdictDocument
+from runtime.contracts.workflow import WorkflowDocument, WorkflowFold
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.flows.queries import judged_rules
@@ -187,9 +188,7 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     now_ms = timestamps.to_ms(at)
     asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + stored.window_ms})
     rules = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
-    # How the agent came to it is over: the workflow that it was judged by, from where the flow stood then.
-    judged_by = PolicyBundle.from_bytes(bytes(proposal.verdict.bundle.body)).workflow
-    stood = pipeline.Judgement.from_bytes(bytes(proposal.verdict.input)).facts.workflow
+    judged_by, stood = _workflow_then(proposal.verdict)
     rules = rules.model_copy(update={"workflow": judged_by})
     known = gate_facts.get_facts_of_now(
         flow=flow, agent=agent, rules=rules, params=asked.params, at=at, decision_id=asked.decision_id
@@ -218,6 +217,19 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
         gate_version=NEWEST,
     )
     return Rejudgement(judgement=judgement, rules=rules, verdict=pipeline.judge(asked, known, rules, now_ms))
+
+
+def _workflow_then(verdict: Verdict) -> tuple[WorkflowDocument | None, WorkflowFold | None]:
+    """The workflow that a proposal was judged by, and where its flow stood: how it came about is over.
+
+    Bytes that can no longer be read say nothing of it. A person is asked all the same.
+    """
+    try:
+        rules = PolicyBundle.from_bytes(bytes(verdict.bundle.body))
+        asked = pipeline.Judgement.from_bytes(bytes(verdict.input))
+    except ValueError:
+        return None, None
+    return rules.workflow, asked.facts.workflow
 
 
 def store(judged: Judged, journal: Journal) -> None:

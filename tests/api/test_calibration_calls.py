@@ -73,6 +73,13 @@ def test_below_thirty_pairs_it_says_not_enough(auditor: api_client.Caller) -> No
     assert answered(auditor, f"{AUDIT}?kind=TRANSFER_FUNDS")["pairs"] == 0
 
 
+def test_a_kind_that_no_database_can_compare_has_no_pairs(
+    auditor: api_client.Caller, world: None, db: None
+) -> None:
+    for caller, path in ((auditor, AUDIT), (api_client.session("trader"), OWN)):
+        assert caller.get(f"{path}?kind=A%00B").ok()["pairs"] == 0
+
+
 def test_nobody_reads_of_an_agent_that_there_is_not(auditor: api_client.Caller) -> None:
     auditor.get(AUDIT.replace("trader", "nobody")).problem(404, "NOT_FOUND")
     api_client.Caller().get(AUDIT).problem(401, "UNAUTHENTICATED")

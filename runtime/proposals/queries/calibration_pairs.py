@@ -54,6 +54,8 @@ def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
     A proposal that the gate rejected came to nothing, so it is no pair. Good is what succeeded as expected
     and was not changed or stopped by a person, or what the kind that it was judged by says (`good_when`).
     """
+    if "\x00" in kind:
+        return Pairs((), unsettled=0, unstated=0, unlike=0, is_cut=False)  # PostgreSQL cannot compare it
     since = clock.now() - timedelta(days=DAYS)
     rows = Proposal.objects.filter(agent=agent, received_at__gte=since, flow__erased_at__isnull=True)
     if kind:

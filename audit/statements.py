@@ -366,10 +366,11 @@ def _column(model: type[Model], name: str) -> str:
 def _cursor(database: BaseDatabaseWrapper) -> Any:
     """A cursor for a statement that comes again and again: PostgreSQL plans it once for each connection.
 
-    Django's own cursor there writes the values into the text, so that each text is new to the database.
+    Django's own cursor there writes the values into the text, so that each text is new to the database. While
+    statements are logged it is used all the same: of a prepared one the log would have no text.
     """
     if database.vendor != "postgresql" or database.queries_logged:
-        return database.cursor()  # and so does a log of statements have them
+        return database.cursor()
     from django.db.backends.postgresql.base import ServerBindingCursor
 
     database.ensure_connection()

@@ -1,10 +1,23 @@
-"""How to run the commands of this server: its Python, and its data folder where that is not ./var."""
+"""The commands of this server: how to run them (its Python and data folder), and what they read."""
 
 import shlex
 import sys
 from pathlib import Path
 
 from django.conf import settings
+from django.core.management.base import CommandError
+
+
+def read_file(path: Path) -> str:
+    """The text of a file that was named to a command.
+
+    Raises:
+        CommandError: when it is not there, cannot be opened, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}") from error
 
 
 def manage() -> str:

@@ -6,8 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
+from dir_console import command_line
 from runtime.packs.services import packs
 
 
@@ -22,10 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         file: Path = options["file"]
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"{file} cannot be read: {error}") from error
+        text = command_line.read_file(file)
         found = packs.lint(text=text, source=file.name)
         if options["json"]:
             self.stdout.write(json.dumps({"findings": [asdict(one) for one in found]}, indent=2))

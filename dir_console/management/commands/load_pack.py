@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from audit import actors
+from dir_console import command_line
 from runtime.core import transactions
 from runtime.packs.services import packs
 
@@ -24,10 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         file: Path = options["file"]
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"{file} cannot be read: {error}") from error
+        text = command_line.read_file(file)
         try:
             result = packs.load(
                 text=text, source=file.name, activate=options["activate"], actor=actors.SYSTEM

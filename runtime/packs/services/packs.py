@@ -126,11 +126,7 @@ def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMess
     places = {problem.place for problem, _ in of_workflows}
     refused: tuple[DocumentProblem, ...]
     if Pack._meta.db_table in connection.introspection.table_names():
-        refused = (
-            *_problems(read, linted, of_tenant, activate=True),
-            *_changed_versions(read, of_tenant),
-            *_in_use(read, of_tenant),
-        )
+        refused = tuple(_refusals(read, linted, of_tenant, activate=True))
     else:
         # Whoever writes a pack need not have an installation: then nothing is registered.
         refused = tuple(document_checks.problems(read.pack, targets={}, kinds=(), linted=linted))
@@ -156,12 +152,7 @@ def _refused(words: str) -> LintMessage:
 def _load(
     read: Read, linted: tuple[document_checks.Linted, ...], *, activate: bool, actor: str, tenant: str
 ) -> Loaded | PackRefused:
-    problems = (
-        *_problems(read, linted, tenant, activate=activate),
-        *_changed_versions(read, tenant),
-        *_in_use(read, tenant),
-        *_not_followed(read),
-    )
+    problems = (*_refusals(read, linted, tenant, activate=activate), *_not_followed(read))
     if problems:
         return PackRefused(problems=tuple(read.source.words(problem) for problem in problems))
     loading = _Loading(read=read, tenant=tenant, actor=actor, at=clock.now())
@@ -204,6 +195,15 @@ def _load(
         activated=tuple(loading.activated),
         warnings=tuple(loading.warnings),
     )
+
+
+def _refusals(
+    read: Read, linted: tuple[document_checks.Linted, ...], tenant: str, *, activate: bool
+) -> Iterator[DocumentProblem]:
+    """What is wrong with the pack's documents, beside what is registered already."""
+    yield from _problems(read, linted, tenant, activate=activate)
+    yield from _changed_versions(read, tenant)
+    yield from _in_use(read, tenant)
 
 
 def _problems(

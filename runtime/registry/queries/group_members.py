@@ -24,10 +24,10 @@ def groups_now(*, user_pk: int) -> frozenset[str]:
 
 def list_holders(*, groups: Iterable[str], at: datetime) -> dict[int, datetime | None]:
     """Who holds any of the groups, by primary key: None for active members of now, else until when."""
-    names = sorted(str(name) for name in groups)
+    names, since = sorted(str(name) for name in groups), _since(at)
     found: dict[int, datetime | None] = {}
-    for pk, until in _HOLDERS.rows(groups=names, since=_since(at)):
-        found[pk] = max(found.get(pk) or at - timedelta(days=separation.DAYS), until or at)
+    for pk, until in _HOLDERS.rows(groups=names, since=since):
+        found[pk] = max(found.get(pk) or since, until or at)
     return {**found, **dict.fromkeys(_MEMBERS.rows(groups=names))}
 
 

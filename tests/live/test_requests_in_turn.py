@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -178,17 +178,24 @@ def test_who_leaves_while_at_work_keeps_the_turn_until_the_work_has_ended(handle
 
 
 @pytest.mark.usefixtures("real_db")
-def test_a_thread_and_its_connection_stay_and_nothing_else_of_a_request_does(handler: RequestsInTurn) -> None:
+def test_threads_and_their_connections_stay_and_nothing_else_of_a_request_does(
+    handler: RequestsInTurn,
+) -> None:
+    most_threads = 2 * MOST_AT_WORK
+
     async def visits() -> None:
-        for by in ("ann", "ben"):
-            assert await ask(handler, f"/where/?by={by}", WHOLE) == 200
+        for number in range(3 * most_threads):
+            assert await ask(handler, f"/where/?by={number}", WHOLE) == 200
 
     asyncio.run(visits())
-    (first, nothing, opened), (second, left, kept_open) = threads
-    assert first == second
-    assert (nothing, left) == ("nothing", "nothing")
-    assert not opened
-    assert kept_open is (connection.vendor == "sqlite")
+    # A pool may start another thread while the last one is just coming to rest, but never more than it has.
+    were_open = defaultdict(list)
+    for name, _, was_open in threads:
+        were_open[name].append(was_open)
+    assert len(were_open) <= most_threads
+    stays = connection.vendor == "sqlite"
+    assert all(first is False and set(later) <= {stays} for first, *later in were_open.values())
+    assert {left for _, left, _ in threads} == {"nothing"}
 
 
 def test_signing_in_waits_in_a_line_of_its_own_and_takes_no_turn(handler: RequestsInTurn) -> None:

@@ -3,61 +3,15 @@
 Summaries are plain text with values from agents: templates escape them.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
-from audit import sentences
+from audit import presenters_of_rulesets, sentences
 from audit.events import Kind
+from audit.lanes import LANES, Lane, LaneShown, Presenter
 from audit.sentences import says
 
-
-class Lane(StrEnum):
-    """Who acts, in the order of a decision. SYSTEM has no column of its own in the timeline."""
-
-    CONTEXT = "CONTEXT"
-    REASONING = "REASONING"
-    PROPOSAL = "PROPOSAL"
-    VALIDATION = "VALIDATION"
-    ESCALATION = "ESCALATION"
-    DECISION = "DECISION"
-    EXECUTION = "EXECUTION"
-    SYSTEM = "SYSTEM"
-
-
-@dataclass(frozen=True, slots=True)
-class LaneShown:
-    """A lane of the timeline: its column from 1 (`.lane-1` in the style sheet), name, icon and tone."""
-
-    column: int
-    name: str
-    icon: str
-    tone: str
-
-
-LANES: Mapping[Lane, LaneShown] = MappingProxyType(
-    {
-        Lane.CONTEXT: LaneShown(1, "Context", "layers", "info"),
-        Lane.REASONING: LaneShown(2, "Reasoning", "thought", "violet"),
-        Lane.PROPOSAL: LaneShown(3, "Proposal", "send", "accent"),
-        Lane.VALIDATION: LaneShown(4, "Validation", "shield", "ok"),
-        Lane.ESCALATION: LaneShown(5, "Escalation", "refer", "warn"),
-        Lane.DECISION: LaneShown(6, "Decision", "user", "rose"),
-        Lane.EXECUTION: LaneShown(7, "Execution", "bolt", "idle"),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Presenter:
-    """`icon` is an id in static/icons.svg; `sentence` takes the payload."""
-
-    icon: str
-    lane: Lane
-    title: str
-    sentence: Callable[[Mapping[str, Any]], str]
+__all__ = ["LANES", "PRESENTERS", "Lane", "LaneShown", "Presenter", "present"]
 
 
 def present(kind: str) -> Presenter:
@@ -477,6 +431,11 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "undo", Lane.SYSTEM, "Replay run started", sentences.replay_started
         ),
         Kind.REPLAY_RUN_ENDED: Presenter("undo", Lane.SYSTEM, "Replay run ended", sentences.replay_ended),
+        Kind.WORKFLOW_REGISTERED: Presenter(
+            "flow", Lane.SYSTEM, "Workflow registered", says("{workflow} version {version}.")
+        ),
+        Kind.STEP_TAKEN: Presenter("thought", Lane.REASONING, "Step taken", sentences.step_taken),
+        Kind.STEP_REFUSED: Presenter("cross", Lane.REASONING, "Step refused", sentences.step_refused),
         Kind.RECEIVER_ADDED: Presenter(
             "send", Lane.SYSTEM, "Receiver added", says("{name} gets events from leaf {next_leaf} on.")
         ),
@@ -494,5 +453,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.RECEIVER_TESTED: Presenter(
             "send", Lane.SYSTEM, "Receiver tested", says("A test event was sent to {name}.")
         ),
+        **presenters_of_rulesets.PRESENTERS,
     }
 )

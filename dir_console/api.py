@@ -12,6 +12,7 @@ from audit.api import contract_calls, reasoning_calls, record_calls
 from dir_console import problems
 from escalations import api as escalations_api
 from escalations import spec_calls
+from runtime.advice.api import advice_calls
 from runtime.contexts.api import event_calls, report_calls
 from runtime.contracts import api_schemas
 from runtime.core.api import docs_page, openapi
@@ -59,6 +60,7 @@ for router in (
     proposal_calls,
     feedback_calls,
     report_calls,
+    advice_calls,
     event_calls,
     memory_calls,
     artifact_calls,

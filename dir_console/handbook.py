@@ -35,6 +35,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "registry",
             "kinds",
             "packs",
+            "rulesets",
             "invariants",
             "budgets",
             "gate",

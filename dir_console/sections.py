@@ -23,6 +23,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Budgets", "budgets", "budget"),
             ("Memory", "memory", "layers"),
             ("Policy kinds", "kinds", "kind"),
+            ("Rulesets", "rulesets", "record"),
             ("Noise", "noise", "thought"),
             ("Precedents", "precedents", "layers"),
             ("Targets", "targets", "bolt"),

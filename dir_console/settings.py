@@ -246,6 +246,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.feedback_rows.FeedbackRowCheck",
     "runtime.verification.execution_rows.ExecutionRowCheck",
     "runtime.verification.erasure_rows.ErasureRowCheck",
+    "runtime.verification.advice_rows.AdviceRowCheck",
     "runtime.verification.registry_rows.RegistryRowCheck",
     "runtime.verification.world_rows.WorldRowCheck",
     "runtime.verification.people_rows.PeopleRowCheck",

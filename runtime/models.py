@@ -1,5 +1,6 @@
 """The models of every domain, so that Django finds them under the app label `runtime`."""
 
+from runtime.advice.models import DecisionPackageRow, RuleOutput
 from runtime.contexts.models import AgentEvent, Inbox, Snapshot, Timer
 from runtime.core.models import Answer
 from runtime.epochs.models import Boot, Epoch
@@ -39,12 +40,15 @@ from runtime.registry.models import (
     OwnerChange,
     Pack,
     PolicyKind,
+    Ruleset,
     Session,
     Stop,
     Target,
+    Workflow,
 )
 from runtime.resources.models import ComputeBudget, Reservation, Resource, UsageReport
 from runtime.state.models import Artifact, Fact, FactVersion, MemoryItem
+from runtime.workflows.models import StepCheck, WorkflowPosition
 
 __all__ = [
     "Agent",
@@ -57,6 +61,7 @@ __all__ = [
     "Bundle",
     "Circuit",
     "ComputeBudget",
+    "DecisionPackageRow",
     "Epoch",
     "Fact",
     "FactRound",
@@ -95,9 +100,12 @@ __all__ = [
     "RetentionRound",
     "Review",
     "RuleCursor",
+    "RuleOutput",
     "RuleSighting",
+    "Ruleset",
     "Session",
     "Snapshot",
+    "StepCheck",
     "StepReceipt",
     "Stop",
     "Target",
@@ -105,4 +113,6 @@ __all__ = [
     "UsageReport",
     "Verdict",
     "WatchRound",
+    "Workflow",
+    "WorkflowPosition",
 ]

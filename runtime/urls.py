@@ -3,6 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
+from runtime.advice.views import ruleset_pages
 from runtime.contexts.views import context_pages
 from runtime.core.views.stream_names import StreamConverter
 from runtime.execution.views import target_pages
@@ -84,6 +85,10 @@ urlpatterns = [
     path("kinds/<name:kind>/new/", kind_editor.new_version, name="new-kind-version"),
     path("kinds/<name:kind>/<name:version>/activate/", kind_editor.activate, name="activate-kind"),
     path("kinds/<name:kind>/<name:version>/discard/", kind_editor.discard, name="discard-kind"),
+    path("rulesets/", ruleset_pages.index, name="rulesets"),
+    path("rulesets/<name:ruleset>/", ruleset_pages.detail, name="ruleset"),
+    path("rulesets/<name:ruleset>/<name:version>/activate/", ruleset_pages.activate, name="activate-ruleset"),
+    path("rulesets/<name:ruleset>/<name:version>/discard/", ruleset_pages.discard, name="discard-ruleset"),
     path("targets/", target_pages.index, name="targets"),
     path("targets/<name:name>/test/", target_pages.check, name="test-target"),
     path("targets/<name:name>/close/", target_pages.close, name="close-circuit"),

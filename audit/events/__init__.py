@@ -174,6 +174,13 @@ from audit.events.registry import (
 )
 from audit.events.replays import ReplayRunEnded, ReplayRunStarted
 from audit.events.routes import AgentAdvised, FactNotWritten, RouteFailed, RouteTaken
+from audit.events.rulesets import (
+    DecisionRecommended,
+    RulesetActivated,
+    RulesetDiscarded,
+    RulesetRegistered,
+    RulesEvaluated,
+)
 from audit.events.tree import SigningKeyBegun
 from audit.events.visits import (
     NameTried,
@@ -185,6 +192,7 @@ from audit.events.visits import (
     UserSignedOut,
     WhatifAnswered,
 )
+from audit.events.workflows import StepRefused, StepTaken, WorkflowRegistered
 
 __all__ = [
     "EVENTS",
@@ -210,6 +218,7 @@ __all__ = [
     "CircuitClosed",
     "CircuitOpened",
     "ContextCompiled",
+    "DecisionRecommended",
     "DemoScenarioEnded",
     "DemoScenarioStarted",
     "EffectStated",
@@ -325,6 +334,10 @@ __all__ = [
     "RouteFailed",
     "RouteTaken",
     "RowMismatched",
+    "RulesEvaluated",
+    "RulesetActivated",
+    "RulesetDiscarded",
+    "RulesetRegistered",
     "SagaAdvanced",
     "SagaCompensated",
     "SagaDirtied",
@@ -335,7 +348,9 @@ __all__ = [
     "SigningKeyBegun",
     "StatusQueryFinished",
     "StatusQueryStarted",
+    "StepRefused",
     "StepReported",
+    "StepTaken",
     "StrategyRuleProposed",
     "SystemResumed",
     "SystemStopped",
@@ -355,6 +370,7 @@ __all__ = [
     "UserSignedOut",
     "VerdictGiven",
     "WhatifAnswered",
+    "WorkflowRegistered",
     "read",
 ]
 

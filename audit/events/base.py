@@ -18,6 +18,8 @@ class Kind(StrEnum):
     CHILD_OPENED = "child:opened"
     CONTEXT_COMPILED = "context:compiled"
     STEP_REPORTED = "step:reported"
+    STEP_TAKEN = "step:taken"
+    STEP_REFUSED = "step:refused"
     USAGE_REPORTED = "usage:reported"
     REDACTION_APPLIED = "redaction:applied"
     PROPOSAL_SUBMITTED = "proposal:submitted"
@@ -87,6 +89,7 @@ class Kind(StrEnum):
     KIND_ACTIVATED = "kind:activated"
     KIND_DISCARDED = "kind:discarded"
     PACK_LOADED = "pack:loaded"
+    WORKFLOW_REGISTERED = "workflow:registered"
     TARGET_CONFIGURED = "target:configured"
     TARGET_CHECKED = "target:checked"
     CIRCUIT_OPENED = "circuit:opened"
@@ -170,6 +173,11 @@ class Kind(StrEnum):
     RECEIVER_RESUMED = "receiver:resumed"
     RECEIVER_MOVED = "receiver:moved"
     RECEIVER_TESTED = "receiver:tested"
+    RULESET_REGISTERED = "ruleset:registered"
+    RULESET_ACTIVATED = "ruleset:activated"
+    RULESET_DISCARDED = "ruleset:discarded"
+    RULES_EVALUATED = "rules:evaluated"
+    DECISION_RECOMMENDED = "decision:recommended"
 
 
 def _id_text(value: Any) -> Any:

@@ -30,6 +30,8 @@ _OF_WORK: Final = frozenset(
         Kind.CHILD_OPENED,
         Kind.CONTEXT_COMPILED,
         Kind.STEP_REPORTED,
+        Kind.STEP_TAKEN,
+        Kind.STEP_REFUSED,
         Kind.USAGE_REPORTED,
         Kind.PROPOSAL_SUBMITTED,
         Kind.VERDICT_GIVEN,
@@ -78,6 +80,11 @@ _OF_WORK: Final = frozenset(
         Kind.RECEIVER_RESUMED,
         Kind.RECEIVER_MOVED,
         Kind.RECEIVER_TESTED,
+        Kind.RULESET_REGISTERED,
+        Kind.RULESET_ACTIVATED,
+        Kind.RULESET_DISCARDED,
+        Kind.RULES_EVALUATED,
+        Kind.DECISION_RECOMMENDED,
     }
 )
 _OF_REVIEWS: Final = frozenset(

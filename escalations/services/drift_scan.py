@@ -77,13 +77,13 @@ def _suspects(unmoved: Collection[UUID]) -> Sequence[tuple[Escalation, JudgedEvi
         for row in Fact.objects.filter(path__in=paths).only("tenant", "path", "digest")
     }
     kinds = {row.pk: row.proposal.policy_kind for row in rows if row.proposal and row.pk in evidence}
-    rules = gate_facts.list_bundle_digests((row.flow.agent, kinds[row.pk]) for row in rows if row.pk in kinds)
+    rules = gate_facts.list_bundle_digests((row.flow, kinds[row.pk]) for row in rows if row.pk in kinds)
     return [
         (row, evidence[row.pk])
         for row in rows
         if row.pk in kinds
         and (
-            rules[(row.flow.agent_id, kinds[row.pk])] != evidence[row.pk].policy_bundle_hash
+            rules[(row.flow_id, kinds[row.pk])] != evidence[row.pk].policy_bundle_hash
             or any(live.get((row.tenant, path), "") != digest for path, digest in watched[row.pk].items())
         )
     ]

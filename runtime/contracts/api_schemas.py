@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
     ConfigDict,
@@ -14,8 +15,11 @@ from pydantic import (
     StringConstraints,
 )
 
+from audit import canonical
 from runtime.contracts import timestamps
+from runtime.contracts.document import is_none
 from runtime.contracts.states import StepType
+from runtime.contracts.workflow import InstructionName
 
 BASE = "/api/v1"
 PROTOCOL_VERSION = "1.0.0"
@@ -27,11 +31,20 @@ DFID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 MAX_FACT_PATH_CHARS = 200
 MAX_TTL_S = 315_360_000
 MAX_TIMER_S = 2_592_000
+# The input or the output of one step, as canonical JSON.
+MAX_STEP_BYTES = 2_048
 MAX_USAGE = 1_000_000_000_000
+
+
+def _within_bytes(value: dict[str, Any]) -> dict[str, Any]:
+    if len(canonical.encode(value)) > MAX_STEP_BYTES:
+        raise ValueError(f"must have at most {MAX_STEP_BYTES} bytes")
+    return value
 
 
 At = Annotated[AwareDatetime, PlainSerializer(timestamps.iso, return_type=str)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+SmallObject = Annotated[dict[str, JsonValue], AfterValidator(_within_bytes)]
 Version = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Printable = Annotated[str, StringConstraints(pattern=r"^[ -~]+$", max_length=128)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
@@ -152,6 +165,22 @@ class FlowBudget(ComputeLeft):
     escalation_tokens: int
 
 
+class NextStep(Body):
+    """The instruction that a router demands, which router, and why."""
+
+    instruction: str
+    policy: str
+    reason: str
+
+
+class FlowPosition(Body):
+    """Where a flow stands in the workflow that it follows."""
+
+    position: str | None
+    next: NextStep | None
+    reliability: int
+
+
 class FlowView(Body):
     """A flow as its agent sees it."""
 
@@ -162,6 +191,7 @@ class FlowView(Body):
     parent_dfid: str | None
     children: tuple[str, ...]
     budget: FlowBudget
+    workflow: FlowPosition | None = Field(default=None, exclude_if=is_none)
 
 
 class StepRequest(Body):
@@ -178,6 +208,51 @@ class StepAnswer(Body):
     """The number of the step's entry in the flow's stream."""
 
     seq: int
+
+
+class InstructionCheck(Body):
+    """A step that the agent wants to take, by the workflow that its flow follows."""
+
+    instruction: InstructionName
+    input: SmallObject = Field(default_factory=dict)
+
+
+class InstructionRequest(InstructionCheck):
+    """A step that the agent has taken; `check_id` names the check that allowed it."""
+
+    step_type: Literal["instruction"] = "instruction"
+    output: SmallObject = Field(default_factory=dict)
+    check_id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+
+
+class StepFinding(Body):
+    """What speaks against a step: a policy of the workflow, or `graph`, `next`, `max_visits`, `check_id`."""
+
+    check: str
+    code: str
+    policy: str
+    message: str
+    retry_after_s: int | None = Field(default=None, exclude_if=is_none)
+
+
+class CheckAnswer(Body):
+    """Whether the step may be taken, within 60 s under `check_id`."""
+
+    allowed: bool
+    findings: tuple[StepFinding, ...]
+    check_id: str | None = None
+
+
+class StepTakenAnswer(StepAnswer):
+    """A step that was taken, and what a router demands next."""
+
+    next: NextStep | None
+
+
+class StepRefusedAnswer(Body):
+    """A step that moved nothing, and why."""
+
+    findings: tuple[StepFinding, ...]
 
 
 class AnswerRequest(Body):

@@ -51,6 +51,7 @@ class ProposalEnvelope(Body):
     human_review_required: bool | None = None
     agent_id: Annotated[str, StringConstraints(max_length=128)] | None = None
     dfid: Annotated[str, StringConstraints(max_length=64)] | None = None
+    decision_id: Dfid | None = None
 
 
 class ProposalCall(ProposalEnvelope):

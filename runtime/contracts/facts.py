@@ -66,6 +66,15 @@ class ResourceFacts(Contract):
     committed: int
 
 
+class DecisionFacts(Contract):
+    """The decision package of the flow that the proposal names; `action` is empty where it selected none."""
+
+    decision_id: str
+    action: str
+    params: dict[str, Any]
+    needs_person: bool
+
+
 class Facts(Contract):
     """`world` is the live facts by path; `history` is loaded only where a rule or a rate limit reads it.
 
@@ -85,6 +94,8 @@ class Facts(Contract):
     resources: tuple[ResourceFacts, ...] | None = Field(default=None, exclude_if=is_none)
     # When the required evidence came, in Unix milliseconds, by sort and name (`step:self_check`).
     evidence: dict[str, int] | None = Field(default=None, exclude_if=is_none)
+    # The decision package that the proposal names, loaded only where the kind asks for one.
+    decision: DecisionFacts | None = Field(default=None, exclude_if=is_none)
     # Why the kind in force is not evaluated; no value where it is.
     unsafe: str | None = Field(default=None, exclude_if=is_none)
     # Where the flow stands in the workflow of the rules; no value where they name none.

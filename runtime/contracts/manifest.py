@@ -20,6 +20,10 @@ FactSelector = Annotated[
 ]
 # A suite of evaluators, mostly with its version: standard@1.0.0.
 SuiteName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$")]
+# A workflow with its version: research-then-trade@1.0.0.
+WorkflowName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*@[0-9][A-Za-z0-9.+-]*$", max_length=130)
+]
 TimeOfDay = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
@@ -113,3 +117,5 @@ class ManifestDocument(Contract):
     evaluator_suite: SuiteName | None = None
     # How long a rejected try counts for those in other flows; without it, DEFAULT_RETRY_WINDOW_S.
     retry_window_s: Annotated[int, Field(ge=1, le=86_400)] | None = Field(default=None, exclude_if=is_none)
+    # What the steps of its flows follow, from their first step on.
+    workflow: WorkflowName | None = Field(default=None, exclude_if=is_none)

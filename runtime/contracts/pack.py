@@ -9,6 +9,7 @@ from runtime.contracts.document import Contract, Words, is_empty
 from runtime.contracts.guard import GuardDocument
 from runtime.contracts.manifest import AgentId, ManifestDocument
 from runtime.contracts.policy_kind import Invariant, KindDocument, Segment, SemVer, Slug, TargetName, Title
+from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.workflow import WorkflowDocument
 
 # A 2xx or 3xx says that something was done, and nobody refuses by a 1xx.
@@ -80,3 +81,4 @@ class PackDocument(Contract):
     workflows: Annotated[tuple[WorkflowDocument, ...], Field(max_length=50)] = Field(
         default=(), exclude_if=is_empty
     )
+    rulesets: tuple[RulesetDocument, ...] = Field(default=(), exclude_if=is_empty)

@@ -25,11 +25,17 @@ MAX_OUTPUTS = 20
 # Of what an invariant is given, and of the invariants that a kind asserts.
 MAX_GIVEN = 10
 MAX_ASSERTIONS = 20
+MAX_RULESETS = 5
 _OTHER_SORTS = 3
 
 KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 SemVer = Annotated[str, StringConstraints(pattern=SEMVER_PATTERN, max_length=64)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+RulesetName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+# One version of a ruleset, as `name@version`.
+RulesetRef = Annotated[
+    str, StringConstraints(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}@{SEMVER_PATTERN[1:]}", max_length=129)
+]
 TargetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Segment = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 ParamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
@@ -411,6 +417,12 @@ class KindDocument(Contract):
 
     # Which end of a proposal speaks for the confidence that was stated; it changes no verdict.
     good_when: Source | None = Field(default=None, exclude_if=is_none)
+    # The versions of rulesets whose guardrails and mandatory rules the gate asks.
+    rulesets: Annotated[tuple[RulesetRef, ...], Field(max_length=MAX_RULESETS)] = Field(
+        default=(), exclude_if=is_empty
+    )
+    # Whether a proposal must be what a decision package of its flow selected.
+    follows_decision: bool = Field(default=False, exclude_if=is_false)
 
     @model_validator(mode="after")
     def _asks_one_way(self) -> Self:

@@ -152,6 +152,27 @@ class ProblemCode(StrEnum):
     )
 
     FLOW_NOT_FOUND = _flow("FLOW_NOT_FOUND", 404, "Flow not found", "No flow of this agent has this DFID.")
+    RULESET_NOT_FOUND = _flow(
+        "RULESET_NOT_FOUND",
+        404,
+        "Ruleset not found",
+        "No ruleset of this name, or `name@version`, is or was active, or it does not match the ledger.",
+    )
+    RULE_OUTPUT_NOT_FOUND = _flow(
+        "RULE_OUTPUT_NOT_FOUND", 404, "Rule output not found", "The flow has no rule output of this id."
+    )
+    DECISION_NOT_FOUND = _flow(
+        "DECISION_NOT_FOUND",
+        404,
+        "Decision package not found",
+        "The flow has no decision package of this id.",
+    )
+    TOO_MUCH_ADVICE = _flow(
+        "TOO_MUCH_ADVICE",
+        429,
+        "Too many evaluations",
+        "The flow has used its share of rule outputs and decision packages; open a new flow.",
+    )
     FLOW_NOT_OPEN = _flow(
         "FLOW_NOT_OPEN", 409, "Flow not open", "The flow has ended, waits for a person, or is being executed."
     )
@@ -544,6 +565,21 @@ class ProblemCode(StrEnum):
     KIND_DISCARDED = _admin("KIND_DISCARDED", 409, "Policy kind was discarded", "The draft was discarded.")
     KIND_NOT_A_DRAFT = _admin(
         "KIND_NOT_A_DRAFT", 409, "Not a draft", "Only a draft of a policy kind can be discarded."
+    )
+    RULESET_UNSOUND = _admin(
+        "RULESET_UNSOUND",
+        422,
+        "Ruleset is invalid",
+        "The ruleset draft is invalid; `violations` lists why. 409 when activating it.",
+        other_status=409,
+    )
+    RULESET_MOVED = _admin(
+        "RULESET_MOVED", 409, "Another version is active", "Another one was activated since it was shown."
+    )
+    RULESET_ACTIVE = _admin("RULESET_ACTIVE", 409, "Ruleset already active", "The version is already active.")
+    RULESET_DISCARDED = _admin("RULESET_DISCARDED", 409, "Ruleset was discarded", "The draft was discarded.")
+    RULESET_NOT_A_DRAFT = _admin(
+        "RULESET_NOT_A_DRAFT", 409, "Not a draft", "Only a draft of a ruleset can be discarded."
     )
     CAPACITY_IN_USE = _admin(
         "CAPACITY_IN_USE", 409, "Capacity is in use", "The capacity is below what is in use."

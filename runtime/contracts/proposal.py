@@ -41,6 +41,8 @@ class ProposalDocument(Contract):
     conditions: tuple[str, ...] = ()
     # The versions of facts that the agent says it has seen, by path; it stands on them as on a context.
     seen: dict[str, int] | None = Field(default=None, exclude_if=is_none)
+    # The decision package of the flow that it follows.
+    decision_id: str | None = Field(default=None, exclude_if=is_none)
     received_at_ms: int
     valid_until_ms: int
     # 32 random hexadecimal digits, so that no guess of the words can be confirmed by a digest.
@@ -82,6 +84,7 @@ class ProposalDocument(Contract):
             human_review_required=bool(envelope.human_review_required),
             expected_effects=envelope.expected_effects,
             seen=None if seen is None else dict(seen),
+            decision_id=envelope.decision_id,
             received_at_ms=received_at_ms,
             valid_until_ms=received_at_ms + window // timedelta(milliseconds=1),
             salt=salt,

@@ -25,6 +25,13 @@ class Reason(StrEnum):
     RED_LINE_CROSSED = "RED_LINE_CROSSED"
     INVARIANT_VIOLATED = "INVARIANT_VIOLATED"
     INVALID_EVIDENCE = "INVALID_EVIDENCE"
+    RULESET_MISSING = "RULESET_MISSING"
+    RULESET_INCOMPLETE = "RULESET_INCOMPLETE"
+    RULESET_CONFLICT = "RULESET_CONFLICT"
+    RULESET_GUARDRAIL = "RULESET_GUARDRAIL"
+    RULESET_DENIES = "RULESET_DENIES"
+    RULESET_REQUIRES = "RULESET_REQUIRES"
+    R_FOLLOWS_DECISION = "R_FOLLOWS_DECISION"
     RATE_LIMITED = "RATE_LIMITED"
     POLICY_VIOLATION = "POLICY_VIOLATION"
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
@@ -84,6 +91,16 @@ MEANINGS: dict[Reason, str] = {
     Reason.RED_LINE_CROSSED: "What the policy kind forbids would happen; no person can allow it.",
     Reason.INVARIANT_VIOLATED: "An invariant that the policy kind asserts does not hold.",
     Reason.INVALID_EVIDENCE: "Evidence that the policy kind requires is missing or too old.",
+    Reason.RULESET_MISSING: "A ruleset that the policy kind names was never activated, or was changed.",
+    Reason.RULESET_INCOMPLETE: "A feature of a ruleset that the policy kind names has no value.",
+    Reason.RULESET_CONFLICT: "Rules of a ruleset that the policy kind names contradict each other.",
+    Reason.RULESET_GUARDRAIL: "A guardrail of a ruleset that the policy kind names is triggered.",
+    Reason.RULESET_DENIES: "A mandatory rule of a ruleset that the policy kind names says no.",
+    Reason.RULESET_REQUIRES: "A mandatory rule asks for something else than what is proposed.",
+    Reason.R_FOLLOWS_DECISION: (
+        "The policy kind asks that the proposal is what its decision package selected, and that the package "
+        "needs no person."
+    ),
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
     Reason.POLICY_VIOLATION: "The agent's workflow does not allow this instruction here.",
     Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, calls or time than its manifest allows.",

@@ -36,7 +36,7 @@ class OnMissing(StrEnum):
 class BudgetOf(StrEnum):
     """What a budget checker looks at: the reliability, or what is left to the flow or its agent.
 
-    Cost in micro-dollars, wall clock in whole seconds, escalations in tokens of the agent's bucket.
+    The whole is what a flow begins with: of escalations, what the manifest grants in an hour.
     """
 
     RELIABILITY = "reliability"
@@ -96,12 +96,12 @@ class RateChecker(_Checker):
 
 
 class BudgetChecker(_Checker):
-    """What is left must be more than `above`, in the unit of the budget."""
+    """More than the fraction `above` of the whole must be left: 0.5 is more than half."""
 
     checker: Literal["budget"]
     on: InstructionName
     of: BudgetOf
-    above: Number
+    above: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class PrecedesChecker(_Checker):

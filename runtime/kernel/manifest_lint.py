@@ -49,13 +49,15 @@ class Registry:
     """What a draft is held against, and `role`, that of its agent.
 
     `kinds` has the version in force, or the newest, of each kind; `inactive` names those of which no version
-    is in force; `facts` holds the paths that exist and the namespaces (`price.`) of those.
+    is in force; `workflows` are `name@version`, and `facts` holds the paths that exist and the namespaces
+    (`price.`) of those.
     """
 
     role: AgentRole
     kinds: Mapping[str, KindDocument]
     inactive: Collection[str]
     agents: Collection[str]
+    workflows: Collection[str]
     facts: Collection[str]
     earlier_versions: Collection[str]
 
@@ -109,6 +111,9 @@ def lint(draft: ManifestDocument, registry: Registry) -> tuple[Remark, ...]:
         if name not in registry.agents:
             found.append(Remark(("may_delegate_to", at), f"no agent is called {name}", is_wrong=True))
     found.extend(_twice("may_delegate_to", draft.may_delegate_to))
+    if draft.workflow is not None and draft.workflow not in registry.workflows:
+        said = f"no workflow {draft.workflow} is registered"
+        found.append(Remark(("workflow",), said, is_wrong=True))
     misfits = roles.misfits(registry.role, draft, registry.kinds)
     found.extend(Remark(item.place, item.message, is_wrong=True) for item in misfits)
     found.extend(Remark(("hours", field), said, is_wrong=True) for field, said in silence.lint(draft))

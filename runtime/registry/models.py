@@ -358,6 +358,48 @@ class PolicyKind(models.Model):
         return f"{self.kind} {self.version}"
 
 
+class Ruleset(models.Model):
+    """One immutable, hashed version of a ruleset. At most one version of a ruleset is active.
+
+    A policy kind names a version by itself, so that what it enforces changes only with the kind. `reason` and
+    `solo` are those of the last activation, or the reason of the discarding.
+    """
+
+    tenant = models.CharField(max_length=64, default="default")
+    ruleset = models.CharField(max_length=64)
+    version = models.CharField(max_length=64)
+    body = models.BinaryField()
+    digest = models.CharField(max_length=64)
+    active = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=160)
+    activated_at = models.DateTimeField(null=True, blank=True)
+    activated_by = models.CharField(max_length=160, blank=True, default="")
+    discarded_at = models.DateTimeField(null=True, blank=True)
+    discarded_by = models.CharField(max_length=160, blank=True, default="")
+    reason = models.CharField(max_length=500, blank=True, default="")
+    solo = models.BooleanField(default=False)
+
+    objects = TenantManager()
+
+    class Meta:
+        ordering = ("ruleset", "-id")
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "ruleset", "version"), name="ruleset_version_once"),
+            models.UniqueConstraint(
+                fields=("tenant", "ruleset"), condition=Q(active=True), name="ruleset_one_active_version"
+            ),
+            models.CheckConstraint(
+                condition=Q(discarded_at=None) | Q(active=False, activated_at=None),
+                name="ruleset_discarded_was_never_active",
+            ),
+        )
+        indexes = (models.Index(fields=("digest",), name="ruleset_by_digest"),)
+
+    def __str__(self) -> str:
+        return f"{self.ruleset}@{self.version}"
+
+
 class Bundle(models.Model):
     """Manifest and policy kind of a verdict, content-addressed: so the verdict can be replayed."""
 
@@ -423,3 +465,26 @@ class Stop(models.Model):
 
     def __str__(self) -> str:
         return f"stop of {self.tenant}"
+
+
+class Workflow(models.Model):
+    """One immutable, hashed version of a workflow."""
+
+    tenant = models.CharField(max_length=64, default="default")
+    workflow = models.CharField(max_length=128)
+    version = models.CharField(max_length=64)
+    body = models.BinaryField()
+    digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=160)
+
+    objects = TenantManager()
+
+    class Meta:
+        ordering = ("workflow", "id")
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "workflow", "version"), name="workflow_version_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.workflow}@{self.version}"

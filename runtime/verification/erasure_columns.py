@@ -75,6 +75,26 @@ TABLE: Final = ColumnTable(
             model="runtime.Review", flow="flow", columns={"findings": "what a soft guard found, with quotes"}
         ),
         WordColumns(
+            model="runtime.DecisionPackageRow",
+            flow="flow",
+            columns={"input": "the options and objectives", "body": "what was recommended"},
+        ),
+        WordColumns(
+            model="runtime.RuleOutput",
+            flow="flow",
+            columns={"input": "the features that rules were asked about", "body": "what the rules said"},
+        ),
+        WordColumns(
+            model="runtime.WorkflowPosition",
+            flow="flow",
+            columns={"fold": "the last step, as it was reported", "permits": "when steps were allowed"},
+        ),
+        WordColumns(
+            model="runtime.StepCheck",
+            flow="flow",
+            columns={"input_digest": "a digest of its input, which could be guessed"},
+        ),
+        WordColumns(
             model="runtime.ReplayFinding",
             flow="dfid",
             columns={"recorded": "a value as it was recorded", "found": "the value that was found instead"},
@@ -91,10 +111,12 @@ TABLE: Final = ColumnTable(
                 "stop_reason": _REASON,
             },
         ),
+        OtherColumns(model="runtime.Workflow", columns={"body": _RULES}),
         OtherColumns(model="runtime.Manifest", columns={"body": _RULES, "reason": _REASON}),
         OtherColumns(
             model="runtime.PolicyKind", columns={"title": _RULES, "body": _RULES, "reason": _REASON}
         ),
+        OtherColumns(model="runtime.Ruleset", columns={"body": _RULES, "reason": _REASON}),
         OtherColumns(model="runtime.Key", columns={"fact_prefix": _NAME}),
         OtherColumns(
             model="runtime.Receiver",

@@ -18,9 +18,19 @@ from runtime.flows.models import Feedback, Flow, Intent, Proposal, Verdict
 from runtime.guards.models import Review
 from runtime.resources.models import Reservation
 from runtime.verification.flow_entries import Entries, Payloads, entries_of, note_extra, of_kind
+from runtime.workflows.models import WorkflowPosition
+from runtime.workflows.queries import positions
 
 _PROPOSAL = itemgetter("proposal_id")
-_OF_FLOWS: Sequence[type[Model]] = (Snapshot, Proposal, Intent, Reservation, Review, Feedback)
+_OF_FLOWS: Sequence[type[Model]] = (
+    Snapshot,
+    Proposal,
+    Intent,
+    Reservation,
+    Review,
+    Feedback,
+    WorkflowPosition,
+)
 
 
 class FlowRowCheck(row_checks.FlowRows):
@@ -34,6 +44,7 @@ class FlowRowCheck(row_checks.FlowRows):
             Kind.CONTEXT_COMPILED,
             Kind.PROPOSAL_SUBMITTED,
             Kind.VERDICT_GIVEN,
+            Kind.STEP_TAKEN,
             Kind.REVIEW_FLAGGED,
             Kind.REVIEW_CLOSED,
         }
@@ -49,6 +60,8 @@ class FlowRowCheck(row_checks.FlowRows):
         NotProved("runtime_review", ("run",), "refers to a short-lived row"),
         NotProved("runtime_circuit", (), "short-lived; what happens to targets has entries of its own"),
         NotProved("runtime_session", (), "short-lived; a handshake has an entry of its own"),
+        NotProved("runtime_stepcheck", (), "short-lived; what was refused has an entry of its own"),
+        NotProved("runtime_workflowposition", ("permits", "version"), "when steps were allowed; short-lived"),
         NotProved("runtime_timer", (), "short-lived"),
         NotProved("runtime_boot", (), "short-lived"),
         NotProved("runtime_watchround", (), "short-lived"),
@@ -81,6 +94,7 @@ class FlowRowCheck(row_checks.FlowRows):
         _compare_proposals(found, flows, kept)
         _compare_verdicts(found, flows)
         _compare_reviews(found, flows, kept)
+        _compare_positions(found, flows, kept)
         return found.breaks
 
     def finish(self) -> Iterator[ChainBreak]:
@@ -141,6 +155,26 @@ def _compare_flows(found: Found, flows: Mapping[UUID, Entries], kept: Payloads) 
             if "traceparent" in opened.payload:  # entries of older versions do not record it
                 found.same(opened, "flow.traceparent", opened.payload["traceparent"] or "", trace)
             kept.compare(found, opened, "flow.trigger", "trigger_commitment", trigger)
+
+
+def _compare_positions(found: Found, flows: Mapping[UUID, Entries], kept: Payloads) -> None:
+    """Where each flow stands in its workflow: as its last step left it, or where the workflow begins."""
+    rows = {
+        row.flow_id: row for row in WorkflowPosition.objects.filter(flow__in=flows).select_related("workflow")
+    }
+    last = dict(of_kind(flows, Kind.STEP_TAKEN))
+    for dfid, entry in last.items():
+        row = rows.pop(dfid, None)
+        if row is None:
+            found.missing(entry, "where the flow stands in its workflow")
+            continue
+        told = entry.payload
+        named = (row.workflow.workflow, row.workflow.version)
+        found.same(entry, "workflowposition.workflow", (told["workflow"], told["version"]), named)
+        if not found.is_gone(entry, "workflowposition.fold"):
+            kept.compare(found, entry, "workflowposition.fold", "position_commitment", row.fold)
+    moved = [(dfid, "of a step") for dfid, row in rows.items() if not positions.is_at_start(row)]
+    note_extra(found, flows, moved, "position")
 
 
 def _compare_contexts(found: Found, flows: Mapping[UUID, Entries]) -> None:

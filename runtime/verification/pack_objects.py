@@ -8,6 +8,7 @@ from audit import queries
 from audit.events import Kind
 from audit.packs import sources
 from audit.packs.sources import Gathering, Objects
+from runtime.advice.models import DecisionPackageRow, RuleOutput
 from runtime.contexts.models import Snapshot
 from runtime.flows.models import Intent, Outcome, Proposal, Verdict
 from runtime.flows.queries import intent_records
@@ -22,7 +23,15 @@ _REPEATING = (
     (Kind.VERDICT_GIVEN, "verdict_digest"),
     (Kind.INTENT_CREATED, "request_digest"),
 )
-_KINDS = (*_REPEATED, Kind.CONTEXT_COMPILED, Kind.VERDICT_GIVEN, Kind.INTENT_CREATED, Kind.OUTCOME_RECORDED)
+_KINDS = (
+    *_REPEATED,
+    Kind.CONTEXT_COMPILED,
+    Kind.VERDICT_GIVEN,
+    Kind.INTENT_CREATED,
+    Kind.OUTCOME_RECORDED,
+    Kind.RULES_EVALUATED,
+    Kind.DECISION_RECOMMENDED,
+)
 
 
 def of_flow(tenant: str, dfid: UUID) -> Objects:
@@ -36,6 +45,7 @@ def of_flow(tenant: str, dfid: UUID) -> Objects:
     _gather_verdicts(gathered, dfid, said[Kind.VERDICT_GIVEN])
     _gather_requests(gathered, dfid, said[Kind.INTENT_CREATED])
     _gather_outcomes(gathered, dfid, said[Kind.OUTCOME_RECORDED])
+    _gather_advice(gathered, dfid, said)
     if sources.has_erased(tenant=tenant, payloads=[item for kind in _REPEATED for item in said[kind]]):
         for kind, name in _REPEATING:
             for payload in said[kind]:
@@ -86,6 +96,23 @@ def _gather_outcomes(gathered: Gathering, dfid: UUID, said: Payloads) -> None:
     held = {str(row.pk): intent_records.outcome_bytes(row) for row in rows}
     for payload in said:
         gathered.take(payload.get("outcome_digest"), _cells(held, payload.get("intent_id")))
+
+
+def _gather_advice(gathered: Gathering, dfid: UUID, said: Mapping[Kind, Payloads]) -> None:
+    asked, packaged = said[Kind.RULES_EVALUATED], said[Kind.DECISION_RECOMMENDED]
+    outputs = RuleOutput.objects.select_related("ruleset").filter(flow=dfid) if asked else ()
+    by_id = {str(row.pk): row for row in outputs}
+    for payload in asked:
+        row = by_id.get(str(payload.get("rule_output_id")))
+        gathered.take(payload.get("input_digest"), [] if row is None else [row.input])
+        gathered.take(payload.get("output_digest"), [] if row is None else [row.body])
+        gathered.take(payload.get("ruleset_digest"), [] if row is None else [row.ruleset.body])
+    packages = DecisionPackageRow.objects.filter(flow=dfid) if packaged else ()
+    packages_by_id = {str(row.pk): row for row in packages}
+    for payload in packaged:
+        package = packages_by_id.get(str(payload.get("decision_id")))
+        gathered.take(payload.get("input_digest"), [] if package is None else [package.input])
+        gathered.take(payload.get("package_digest"), [] if package is None else [package.body])
 
 
 def _cells(rows: Mapping[str, object], key: object) -> list[object]:

@@ -11,7 +11,7 @@ from audit import actors, canonical, cells
 from audit.events import Kind
 from audit.verification.row_checks import Entry, Found, NotProved
 from runtime.contracts.states import AgentStatus
-from runtime.registry.models import Agent, Key, Manifest, PolicyKind
+from runtime.registry.models import Agent, Key, Manifest, PolicyKind, Ruleset
 from runtime.verification.last_entries import LastEntryRows, Subjects
 
 _SUBJECTS: Subjects = {
@@ -27,6 +27,9 @@ _SUBJECTS: Subjects = {
     Kind.KIND_REGISTERED: [("kind", ("policy_kind", "version"))],
     Kind.KIND_ACTIVATED: [("kind end", ("policy_kind", "version")), ("kind now", ("policy_kind",))],
     Kind.KIND_DISCARDED: [("kind end", ("policy_kind", "version"))],
+    Kind.RULESET_REGISTERED: [("ruleset", ("ruleset", "version"))],
+    Kind.RULESET_ACTIVATED: [("ruleset end", ("ruleset", "version")), ("ruleset now", ("ruleset",))],
+    Kind.RULESET_DISCARDED: [("ruleset end", ("ruleset", "version"))],
     Kind.KEY_ISSUED: [("key", ("key_id",))],
     Kind.KEY_REVOKED: [("key end", ("key_id",))],
     Kind.BUDGET_SPENT: [("bucket", ("agent_id",))],
@@ -35,7 +38,7 @@ _SUBJECTS: Subjects = {
 
 
 class RegistryRowCheck(LastEntryRows):
-    """Agents, manifests, kinds and keys."""
+    """Agents, manifests, kinds, rulesets and keys."""
 
     kinds = frozenset(_SUBJECTS)
     kept_by = _SUBJECTS
@@ -53,6 +56,7 @@ class RegistryRowCheck(LastEntryRows):
             "agents": self._agents,
             "manifests": self._manifests,
             "kinds": self._kinds,
+            "rulesets": self._rulesets,
             "keys": self._keys,
         }
 
@@ -139,6 +143,18 @@ class RegistryRowCheck(LastEntryRows):
                 last or entry, f"policykind.active of {row['version']}", is_active, bool(row["active"])
             )
 
+    def _rulesets(self, found: Found) -> None:
+        rows = Ruleset.objects.values("tenant", "ruleset", "version", "body", "digest", "active", *_STATE)
+        named = [(row["tenant"], (row["ruleset"], row["version"]), row) for row in rows]
+        ends, now = self.of("ruleset end"), self.of("ruleset now")
+        for entry, row in self.rows(found, "ruleset", named):
+            _compare_version(found, "ruleset", entry, row)
+            end = ends.get((entry.tenant, (row["ruleset"], row["version"])))
+            _compare_state(found, "ruleset", entry, end, row)
+            last = now.get((entry.tenant, (row["ruleset"],)))
+            is_active = last is not None and last.payload["version"] == row["version"]
+            found.same(last or entry, f"ruleset.active of {row['version']}", is_active, bool(row["active"]))
+
     def _keys(self, found: Found) -> None:
         rows = Key.objects.values(
             "tenant",
@@ -181,6 +197,9 @@ _STATE = (
 )
 
 
+_DISCARDED = frozenset({Kind.MANIFEST_DISCARDED, Kind.KIND_DISCARDED, Kind.RULESET_DISCARDED})
+
+
 def _compare_version(found: Found, table: str, entry: Entry, row: Mapping[str, Any]) -> None:
     found.bytes(entry, f"{table}.body", entry.payload["digest"], row["body"])
     found.same(entry, f"{table}.digest", entry.payload["digest"], row["digest"])
@@ -190,7 +209,7 @@ def _compare_version(found: Found, table: str, entry: Entry, row: Mapping[str, A
 
 def _compare_state(found: Found, table: str, entry: Entry, end: Entry | None, row: Mapping[str, Any]) -> None:
     """Whether a version was ever activated or discarded, when, by whom and why."""
-    is_discarded = end is not None and end.kind in (Kind.MANIFEST_DISCARDED, Kind.KIND_DISCARDED)
+    is_discarded = end is not None and end.kind in _DISCARDED
     activated_by = "" if end is None or is_discarded else end.actor
     found.same(end or entry, f"{table}.activated_by", activated_by, row["activated_by"])
     discarded = end if is_discarded else None

@@ -17,7 +17,7 @@ from audit.verification.row_checks import Entry, Found, NotProved
 from audit.verification.verify import UNREADABLE
 from runtime.contracts.states import STANDING, ReservationState
 from runtime.guards.models import Guard
-from runtime.registry.models import Pack, Stop, Target
+from runtime.registry.models import Pack, Stop, Target, Workflow
 from runtime.registry.queries import recorded_targets
 from runtime.resources.models import Reservation, Resource
 from runtime.state.models import Artifact, Fact, FactVersion, MemoryItem
@@ -35,6 +35,7 @@ _SUBJECTS: Subjects = {
     Kind.MEMORY_WRITTEN: [("memory", ("scope", "key", "version"))],
     Kind.MEMORY_RELEASED: [("memory end", ("scope", "key", "version"))],
     Kind.MEMORY_DISCARDED: [("memory end", ("scope", "key", "version"))],
+    Kind.WORKFLOW_REGISTERED: [("workflow", ("workflow", "version"))],
     Kind.PACK_LOADED: [("pack", ("pack", "version", "digest"))],
 }
 
@@ -145,6 +146,7 @@ class WorldRowCheck(LastEntryRows):
             "world": self._world,
             "memory": self._memory,
             "packs": self._packs,
+            "workflows": self._workflows,
             "resources": self._resources,
         }
 
@@ -242,6 +244,14 @@ class WorldRowCheck(LastEntryRows):
         for entry, row in self.rows(found, "pack", ((row[0], row[1:4], row) for row in rows)):
             found.by_then(entry, entry, "pack.loaded_at", row[4])
             found.same(entry, "pack.loaded_by", entry.actor, row[5])
+
+    def _workflows(self, found: Found) -> None:
+        rows = ((row.tenant, (row.workflow, row.version), row) for row in Workflow.objects.all())
+        for entry, row in self.rows(found, "workflow", rows):
+            found.bytes(entry, "workflow.body", entry.payload["digest"], row.body)
+            found.same(entry, "workflow.digest", entry.payload["digest"], row.digest)
+            found.same(entry, "workflow.created_by", entry.actor, row.created_by)
+            found.by_then(entry, entry, "workflow.created_at", row.created_at)
 
     def _resources(self, found: Found) -> None:
         sums = {

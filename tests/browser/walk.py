@@ -66,6 +66,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
     """Every page, with one open and one decided escalation, and one flow that has run to its end."""
     said = conftest.escalate(agent, symbol="AAPL", cents=400_000)
     decided = conftest.escalate(agent, symbol="MSFT", cents=150_000).escalation_id
+    console.command("load_pack", "docs/examples/underwriter.yaml", "--activate")
     context = browser.new_context()
     page = context.new_page()
     console.sign_in(page)
@@ -133,6 +134,8 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/kinds/ADJUST_POSITION/",
         "/kinds/ADJUST_POSITION/new/",
         "/kinds/new/",
+        "/rulesets/",
+        "/rulesets/motor-underwriting/",
         "/ledger/",
         "/conformance/",
         "/records/",

@@ -15,6 +15,7 @@ from runtime.contracts.document import Contract
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackDocument
 from runtime.contracts.policy_kind import KindDocument, Rule
+from runtime.contracts.ruleset import RulesetDocument
 from tests.support import gate_cases
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,7 @@ ACTING = ("runtime", "escalations/services")
 SHOWING = {"views", "api"}
 ONLY_SHOWING = {"recorded_only.py", "version_diff.py", "kind_linter.py", "sources.py"}
 # Words for people, which promise nothing.
-WORDS = {(KindDocument, "description"), (PackDocument, "description")}
+WORDS = {(KindDocument, "description"), (PackDocument, "description"), (RulesetDocument, "description")}
 
 
 def contracts(model: Any) -> Iterator[type[Contract]]:
@@ -84,7 +85,10 @@ def test_what_stands_in_the_table_is_an_optional_field_that_nothing_reads(
 ) -> None:
     assert (model, name) in OPTIONAL
     # Others have fields of these names, or decision records name them.
-    of_others = {"version", "category", "severity", "priority", "model_profile", "evaluator_suite"}
+    of_others = {
+        *("version", "category", "severity", "priority", "mandatory"),
+        *("model_profile", "evaluator_suite"),
+    }
     # What is read only where another field of the document makes it count.
     if name not in of_others and (model, name) not in recorded_only.ENFORCED_BY:
         assert name not in READ

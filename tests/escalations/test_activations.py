@@ -8,7 +8,7 @@ from escalations.services import deciding, drift_scan
 from runtime.contexts.models import Snapshot
 from runtime.contracts.manifest import ManifestDocument
 from runtime.core import clock
-from runtime.flows.models import Intent, Proposal
+from runtime.flows.models import Flow, Intent, Proposal
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent, PolicyKind, Target
 from runtime.registry.services import document_writing, kinds
@@ -124,8 +124,8 @@ def test_the_digests_of_the_rules_in_force_are_those_of_the_gate(desk: factories
     agent = desk.again()
     rules = gate_facts.get_rules(agent=agent, kind_name=KIND)
     assert isinstance(rules.manifest, ManifestDocument)
-    bare = Agent(pk=0, tenant=factories.TENANT)
-    found = gate_facts.list_bundle_digests([(agent, KIND), (agent, "NOT_THERE"), (bare, KIND)])
-    assert found[(agent.pk, KIND)] == rules.digest
-    assert found[(agent.pk, "NOT_THERE")] == rules.model_copy(update={"kind": None}).digest
-    assert found[(0, KIND)] == rules.model_copy(update={"manifest": None}).digest
+    flow, bare = Flow(agent=agent), Flow(agent=Agent(pk=0, tenant=factories.TENANT))
+    found = gate_facts.list_bundle_digests([(flow, KIND), (flow, "NOT_THERE"), (bare, KIND)])
+    assert found[(flow.pk, KIND)] == rules.digest
+    assert found[(flow.pk, "NOT_THERE")] == rules.model_copy(update={"kind": None}).digest
+    assert found[(bare.pk, KIND)] == rules.model_copy(update={"manifest": None}).digest

@@ -6,7 +6,9 @@ A case that was recorded is never changed: its file is judged, not its code here
 from collections.abc import Callable
 from typing import Any
 
-from runtime.contracts.facts import Lift, ResourceFacts
+from audit import canonical
+from runtime.contracts.facts import DecisionFacts, Lift, ResourceFacts
+from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import AgentStatus
 from runtime.kernel.gate.gate_input import FIRST, Case
 from tests.support import gate_cases, workflow_story
@@ -40,6 +42,45 @@ def _invariant(invariant_id: str, require: str, **fields: Any) -> dict[str, Any]
         "invariant_id": invariant_id,
         "pinned": {"invariant_id": invariant_id, "require": require, **fields},
     }
+
+
+_DESK: dict[str, Any] = {
+    "ruleset": "desk",
+    "version": "1.0.0",
+    "strategy": ["mandatory"],
+    "features": {
+        "cents": {"type": "integer", "value": "params.notional_cents"},
+        "seller": {"type": "string", "value": "params.action"},
+    },
+    "tables": [
+        {
+            "table": "size",
+            "decides": "size",
+            "inputs": ["cents"],
+            "rules": [
+                {"id": "D_LARGE", "when": ["> 90000"], "then": {"action": "CALL_DESK"}, "mandatory": True}
+            ],
+        }
+    ],
+}
+
+
+def _ruleset(**fields: Any) -> dict[str, Any]:
+    """A kind that names the desk's ruleset, with some of its fields replaced."""
+    found = RulesetDocument.from_bytes(canonical.encode({**_DESK, **fields}))
+    rules = gate_cases.rules(kind=gate_cases.kind(rulesets=["desk@1.0.0"]), rulesets=(found,))
+    return {"rules": rules}
+
+
+def _says(rule: str, decides: str, action: str, **fields: Any) -> dict[str, Any]:
+    return {"id": rule, "decides": decides, "when": "true", "then": {"action": action}, **fields}
+
+
+def _follows(**decision: Any) -> dict[str, Any]:
+    """A kind whose proposals follow a decision package, and the package that was named."""
+    selected = {"decision_id": "d", "action": "ADJUST_POSITION", "params": gate_cases.PARAMS}
+    found = DecisionFacts(**{**selected, "needs_person": False, **decision})
+    return {**_kind(follows_decision=True), "facts": gate_cases.facts(decision=found)}
 
 
 def _params(**fields: Any) -> dict[str, Any]:
@@ -246,6 +287,23 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
         "facts": gate_cases.facts(workflow=workflow_story.walk(workflow_story.document(), "GENERATE")),
         "rules": gate_cases.rules(workflow=workflow_story.document(checkers=[workflow_story.SEQUENCE])),
     },
+    "escalate-ruleset": lambda: _ruleset(),
+    "accept-ruleset": lambda: _ruleset(
+        tables=[], rules=[_says("D_ANY", "size", "ADJUST_POSITION", mandatory=True)]
+    ),
+    "reject-ruleset-denies": lambda: _ruleset(rules=[_says("D_NO", "who", "DENY", mandatory=True)]),
+    "reject-ruleset-conflict": lambda: _ruleset(rules=[_says("A", "who", "SELL"), _says("B", "who", "BUY")]),
+    "reject-ruleset-guardrail": lambda: _ruleset(
+        guardrails=[{"id": "G_BUYER", "forbid": "features.seller == 'BUY'", "message": "Buys only on Monday"}]
+    ),
+    "reject-ruleset-incomplete": lambda: _ruleset(
+        features={**_DESK["features"], "owner": {"type": "string"}}
+    ),
+    "reject-ruleset-missing": lambda: _kind(rulesets=["desk@1.0.0"]),
+    "accept-decision": lambda: _follows(),
+    "escalate-decision": lambda: _follows(needs_person=True),
+    "reject-decision-other": lambda: _follows(params={**gate_cases.PARAMS, "quantity": 6}),
+    "reject-decision-none": lambda: _kind(follows_decision=True),
     "reject-version": lambda: _asked(policy_version="2.0.0"),
     "reject-everything": lambda: {
         "proposal": gate_cases.proposal(

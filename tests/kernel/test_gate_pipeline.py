@@ -5,15 +5,19 @@ from typing import Any
 import pytest
 
 from audit import canonical
+from runtime.contracts.facts import DecisionFacts
 from runtime.contracts.states import AgentStatus, Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import FIRST, NEWEST, GateVersion, PolicyBundle
 from runtime.kernel.rules import scope
-from tests.support import gate_cases, workflow_story
+from tests.support import gate_cases, ruleset_cases, workflow_story
 
 NAMES: list[str] = [stage.name for stage in pipeline.STAGES]
 INTEGRITY = [stage.name for stage in pipeline.STAGES if stage.is_integrity]
+
+
+FEATURE = {"quantity": {"type": "integer", "value": "params.quantity"}}
 
 
 def asking_for_a_person(**fields: Any) -> dict[str, Any]:
@@ -22,16 +26,23 @@ def asking_for_a_person(**fields: Any) -> dict[str, Any]:
 
 
 def test_the_plain_case_passes_every_stage_in_order() -> None:
+    ruleset = ruleset_cases.document(features=FEATURE, guardrails=[{"id": "G", "forbid": "false"}])
     verdict = gate_cases.judge(
         facts=gate_cases.facts(
             compute=gate_cases.compute(),
             resources=(),
             evidence={"step:self_check": 0},
             workflow=workflow_story.walk(workflow_story.document(), "GENERATE", "VERIFY"),
+            decision=DecisionFacts(
+                decision_id="d", action="ADJUST_POSITION", params=gate_cases.PARAMS, needs_person=False
+            ),
         ),
         rules=gate_cases.rules(
             workflow=workflow_story.document(),
+            rulesets=(ruleset,),
             kind=gate_cases.kind(
+                rulesets=[ruleset.name],
+                follows_decision=True,
                 red_lines=[{"id": "L", "forbid": "false"}],
                 required_evidence=[{"step": "self_check"}],
                 safety_assertions=[{"invariant_id": "I", "pinned": {"invariant_id": "I", "require": "true"}}],

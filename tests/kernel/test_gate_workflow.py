@@ -45,19 +45,22 @@ def test_a_flow_whose_position_is_unknown_proposes_nothing() -> None:
 @pytest.mark.parametrize(
     ("of", "compute", "above", "escalates"),
     [
-        ("tokens", gate_cases.compute(tokens_used=900), 100, True),
-        ("tokens", gate_cases.compute(tokens_used=899), 100, False),
-        ("cost", gate_cases.compute(cost_used_micros=1), 499_999, True),
-        ("tool_calls", gate_cases.compute(tool_calls_used=9), 1, True),
-        ("wall_clock", gate_cases.compute(), 60, True),
-        ("wall_clock", gate_cases.compute(), 59, False),
-        ("wall_clock", gate_cases.compute(ends_at_ms=None), 60, False),
-        ("wall_clock", None, 60, False),
-        ("escalations", None, 10**6, True),
+        ("tokens", gate_cases.compute(tokens_used=900), 0.1, True),
+        ("tokens", gate_cases.compute(tokens_used=899), 0.1, False),
+        ("tokens", gate_cases.compute(tokens_cap=None), 1, False),
+        ("cost", gate_cases.compute(cost_used_micros=250_000), 0.5, True),
+        ("tool_calls", gate_cases.compute(tool_calls_used=9), 0.1, True),
+        # The flow is five seconds old, and has sixty left of sixty-five.
+        ("wall_clock", gate_cases.compute(), 0.93, True),
+        ("wall_clock", gate_cases.compute(), 0.92, False),
+        ("wall_clock", gate_cases.compute(ends_at_ms=None), 1, False),
+        ("wall_clock", None, 1, False),
+        ("escalations", None, 1, True),
+        ("escalations", None, 0.9, False),
     ],
 )
 def test_what_is_left_decides_and_on_fail_asks_a_person(
-    of: str, compute: Any, above: int, escalates: bool
+    of: str, compute: Any, above: float, escalates: bool
 ) -> None:
     budget = {"id": "b", "checker": "budget", "on": "PROPOSE", "of": of, "above": above}
     workflow = document(checkers=[{**budget, "on_fail": "ESCALATE"}])

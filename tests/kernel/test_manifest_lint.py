@@ -42,6 +42,7 @@ def registry(**fields: Any) -> manifest_lint.Registry:
         "kinds": {"ADJUST_POSITION": gate_cases.kind()},
         "inactive": (),
         "agents": {"other"},
+        "workflows": {"research@1.0.0"},
         "facts": {"price.", "price.AAPL"},
         "earlier_versions": ("1.0.0", "1.3.0"),
     }
@@ -260,3 +261,10 @@ def test_what_is_wrong_comes_before_what_may_be_meant() -> None:
     found = remarks(manifest(version="1.0.0", subscribes=["cash.main"], may_delegate_to=["ghost"]))
 
     assert [remark.is_wrong for remark in found] == [True, True, False]
+
+
+def test_a_workflow_must_be_registered() -> None:
+    known = manifest_lint.lint(manifest(workflow="research@1.0.0"), registry())
+    assert all(remark.place != ("workflow",) for remark in known)
+    (wrong,) = [r for r in manifest_lint.lint(manifest(workflow="x@1.0.0"), registry()) if r.is_wrong]
+    assert (wrong.place, wrong.message) == (("workflow",), "no workflow x@1.0.0 is registered")

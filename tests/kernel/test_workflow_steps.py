@@ -25,6 +25,7 @@ def test_a_document_is_read_back_from_its_bytes() -> None:
         {"routers": [{"id": "r", "router": "threshold", "on": "VERIFY", "key": "output.x", "to": "VERIFY"}]},
         {"checkers": [{"id": "c", "checker": "magic", "on": "VERIFY"}]},
         {"ends": []},
+        {"checkers": [{"id": "c", "checker": "budget", "on": "VERIFY", "of": "tokens", "above": 50}]},
     ],
 )
 def test_what_could_not_be_enforced_is_not_read(changes: dict[str, Any]) -> None:
@@ -128,16 +129,19 @@ def test_a_rate_holds_in_every_window() -> None:
 
 
 def test_an_expensive_step_needs_reliability_or_what_is_left_of_a_budget() -> None:
-    def on(of: str, above: int) -> WorkflowDocument:
+    def on(of: str, above: float) -> WorkflowDocument:
         budget = {"id": "b", "checker": "budget", "on": "VERIFY", "of": of, "above": above}
         return document(checkers=[{**budget, "on_fail": "ESCALATE"}])
 
     for workflow, left, refused in (
-        (on("reliability", 94), {}, False),
-        (on("reliability", 95), {}, True),
-        (on("tokens", 10), {BudgetOf.TOKENS: 10}, True),
-        (on("tokens", 10), {BudgetOf.TOKENS: 11}, False),
-        (on("tokens", 10), {}, False),
+        (on("reliability", 0.94), {}, False),
+        (on("reliability", 0.95), {}, True),
+        (on("tokens", 0.5), {BudgetOf.TOKENS: steps.Remainder(10, 20)}, True),
+        (on("tokens", 0.5), {BudgetOf.TOKENS: steps.Remainder(11, 20)}, False),
+        # Not as binary floats have it: 0.29 * 100 is less than 29 to them.
+        (on("tokens", 0.29), {BudgetOf.TOKENS: steps.Remainder(29, 100)}, True),
+        (on("tokens", 0), {BudgetOf.TOKENS: steps.Remainder(0, 0)}, True),
+        (on("tokens", 1), {}, False),
     ):
         fold = walk(workflow, "GENERATE")
         asked = steps.Asked(instruction="VERIFY", now_ms=0, input={}, left=left)

@@ -8,7 +8,6 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from audit import actors
 from runtime.packs.services import packs
 from runtime.registry.models import Pack
 from tests.support.workflow_story import RESEARCH, SEQUENCE
@@ -89,12 +88,3 @@ def test_the_example_of_the_documentation_is_clean(
     file.write_text(page.split("```yaml\n")[1].split("```")[0])
     call_command("lint_pack", str(file))
     assert capsys.readouterr().out == "pack.yaml: no findings\n"
-
-
-def test_a_pack_with_a_workflow_is_not_loaded(tmp_path: Path) -> None:
-    file = _file(tmp_path, workflows=[RESEARCH, RESEARCH])
-    refused = packs.load(text=file.read_text(), source="pack.yaml", activate=True, actor=actors.SYSTEM)
-    assert isinstance(refused, packs.PackRefused)
-    assert any("research 1.0.0 is already in this pack" in problem for problem in refused.problems)
-    assert any("no flow follows workflows yet" in problem for problem in refused.problems)
-    assert not Pack.objects.exists()

@@ -71,7 +71,7 @@ def refused(text: str) -> list[str]:
 def checked(text: str, *kinds: str) -> list[str]:
     found = read(text)
     linted = [document_checks.lint(kind) for kind in found.pack.policy_kinds]
-    wrong = document_checks.problems(found.pack, targets={}, kinds=kinds, linted=linted)
+    wrong = document_checks.problems(found.pack, targets={}, kinds=kinds, linted=linted, workflows=())
     return [found.source.words(one) for one in wrong]
 
 

@@ -19,6 +19,7 @@ SENT: dict[str, Any] = {
     "explain": "Because.",
     "expected_effects": [{"fact": "position.ACME"}],
     "human_review_required": True,
+    "decision_id": "019b7c00-0000-7000-8000-000000000004",
     "agent_id": "trader",
     "dfid": "019b7c00-0000-7000-8000-000000000001",
 }
@@ -66,6 +67,7 @@ def test_a_person_keeps_the_action_and_takes_the_authorship() -> None:
             "context_ref": "e" * 64,
             "confidence": None,
             "human_review_required": False,
+            "decision_id": None,  # it was the package of the agent
             "valid_until_ms": NOW_MS + 61_500,
         }
     )

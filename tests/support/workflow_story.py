@@ -45,7 +45,7 @@ def check(
     *,
     at: int = 0,
     given: dict[str, Any] | None = None,
-    left: dict[BudgetOf, int] | None = None,
+    left: dict[BudgetOf, steps.Remainder] | None = None,
 ) -> list[tuple[str, str]]:
     """The subject and code of everything that speaks against a step at `at` (ms)."""
     asked = steps.Asked(instruction=instruction, now_ms=at, input=given or {}, left=left or {})

@@ -25,8 +25,8 @@ from runtime.incidents.services.incidents import Wanted
 from runtime.maintenance.models import LegalHold, PayloadRound, ReplayRun
 from runtime.maintenance.services import replay_runs
 from runtime.outward.models import Receiver
-from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Stop
-from runtime.registry.services import credentials, kinds, manifests
+from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Ruleset, Stop
+from runtime.registry.services import credentials, kinds, manifests, rulesets
 from runtime.state.models import Fact
 from tests.escalations.test_replacing import called
 from tests.support import (
@@ -38,6 +38,7 @@ from tests.support import (
     incident_story,
     key_story,
     notice_receivers,
+    underwriting,
 )
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
@@ -76,6 +77,10 @@ def standing(db: None) -> dict[str, str]:
     kind, manifest = gate_cases.kind(version="1.0.0"), gate_cases.manifest(version="1.0.0")
     kinds.VersionedKind(factories.TENANT, kind.kind).register(kind, actor="system", at=clock.now())
     manifests.AgentManifest(desk.agent).register(manifest, actor="system", at=clock.now())
+    ruleset = underwriting.ruleset()
+    rulesets.VersionedRuleset(factories.TENANT, ruleset.ruleset).register(
+        ruleset, actor="system", at=clock.now()
+    )
     guard_rounds.configure()
     review = guard_rounds.flagged(desk)
     left = called(desk, "UNKNOWN", Reason.IN_DOUBT)
@@ -106,6 +111,7 @@ def standing(db: None) -> dict[str, str]:
         "record_id": DecisionRecord.objects.filter(dfid=escalation.flow_id).latest("pk").record_id,
         "agent_id": desk.agent.agent_id,
         "kind": "ADJUST_POSITION",
+        "ruleset": "motor-underwriting",
         "seq": "1",
         "path": "market.state",
         "version": "1.0.0",
@@ -147,6 +153,7 @@ def snapshot() -> dict[str, object]:
         "kinds": list(
             PolicyKind.objects.order_by("pk").values_list("pk", "version", "active", "discarded_at")
         ),
+        "rulesets": list(Ruleset.objects.values_list("version", "active", "discarded_at")),
         "users": list(User.objects.order_by("pk").values_list("pk", "is_active", "password")),
         "groups": list(Group.objects.order_by("pk").values_list("name", "user")),
         "reviews": list(Review.objects.values_list("pk", "state")),

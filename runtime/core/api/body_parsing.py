@@ -50,8 +50,18 @@ def read(request: HttpRequest, model: type[Model]) -> tuple[Model, ijson.Checked
     """The body of a request as a contract, and its checked bytes.
 
     Raises:
+        ProblemError: as `read_json`, and 422 INVALID_REQUEST where the JSON is not such a body.
+    """
+    checked = read_json(request)
+    return check(checked, model), checked
+
+
+def read_json(request: HttpRequest) -> ijson.Checked:
+    """The checked bytes of a request's body, whatever they say.
+
+    Raises:
         ProblemError: 415 for another media type or a content encoding, 413 for a body over MAX_BYTES,
-            400 for anything that is not I-JSON, 422 INVALID_REQUEST where the JSON is not such a body.
+            400 for anything that is not I-JSON.
     """
     if request.headers.get("Content-Encoding", "identity").strip().lower() not in {"", "identity"}:
         raise _media("The body has a Content-Encoding. Send it uncompressed.")
@@ -64,8 +74,7 @@ def read(request: HttpRequest, model: type[Model]) -> tuple[Model, ijson.Checked
             raise ijson.malformed("The body is declared in an encoding other than UTF-8. Send it as UTF-8.")
     if int(request.META.get("CONTENT_LENGTH") or 0) > ijson.MAX_BYTES:
         raise ijson.too_large()
-    checked = ijson.parse(request.read(ijson.MAX_BYTES + 1))
-    return check(checked, model), checked
+    return ijson.parse(request.read(ijson.MAX_BYTES + 1))
 
 
 def _media(detail: str) -> ProblemError:

@@ -16,6 +16,7 @@ from runtime.flows.queries import children, feedback
 from runtime.flows.services import flows
 from runtime.registry.api import auth
 from runtime.resources.queries import compute_left
+from runtime.workflows.queries import positions
 
 router = Router(tags=["Flows"], auth=auth.SessionToken())
 
@@ -65,6 +66,7 @@ def get_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
             attempts_left=flow.attempts_allowed - flow.attempts_used,
             parent_dfid=str(flow.parent_id) if flow.parent_id else None,
             children=children.ids_of(flow),
+            workflow=positions.view(flow, agent),
             budget=api_schemas.FlowBudget(
                 escalation_tokens=feedback.escalation_tokens(agent, at=clock.now()),
                 **compute_left.left_in(flow, at=clock.now()),

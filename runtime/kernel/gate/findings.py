@@ -29,6 +29,8 @@ class CheckName(StrEnum):
     RATE = "rate"
     LIMITS = "limits"
     RULES = "rules"
+    RULESETS = "rulesets"
+    FOLLOWS_DECISION = "follows_decision"
     CONFIDENCE = "confidence"
     APPROVALS = "approvals"
     RESOURCES = "resources"

@@ -8,11 +8,12 @@ from typing import Any
 from pydantic import Field
 
 from runtime.contracts import timestamps
-from runtime.contracts.document import Contract, is_none
+from runtime.contracts.document import Contract, is_empty, is_none
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import ApprovalMode, KindDocument
 from runtime.contracts.proposal import ProposalDocument
+from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest
 from runtime.contracts.workflow import WorkflowDocument
@@ -56,6 +57,8 @@ class PolicyBundle(Contract):
     manifest: ManifestDocument | None
     kind: KindDocument | None
     workflow: WorkflowDocument | None = Field(default=None, exclude_if=is_none)
+    # The rulesets that the kind names, as far as they were ever activated.
+    rulesets: tuple[RulesetDocument, ...] = Field(default=(), exclude_if=is_empty)
 
 
 @dataclass(frozen=True, kw_only=True)

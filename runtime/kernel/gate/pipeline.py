@@ -17,7 +17,7 @@ from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel import salts
 from runtime.kernel.gate import findings, preview
-from runtime.kernel.gate.checks import capacity, instructions, what, who_and_when
+from runtime.kernel.gate.checks import advised, capacity, instructions, what, who_and_when
 from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.gate_input import FIRST, NEWEST, Case, GateVersion, PolicyBundle, is_first
 from runtime.kernel.rules import evaluate
@@ -75,6 +75,18 @@ STAGES: tuple[Stage, ...] = (
     Stage(CheckName.RATE, capacity.check_rate, is_integrity=False),
     Stage(CheckName.LIMITS, what.check_limits, is_integrity=False),
     Stage(CheckName.RULES, what.check_rules, is_integrity=False),
+    Stage(
+        CheckName.RULESETS,
+        advised.check_rulesets,
+        is_integrity=False,
+        applies=lambda case: bool(case.kind.rulesets),
+    ),
+    Stage(
+        CheckName.FOLLOWS_DECISION,
+        advised.check_follows_decision,
+        is_integrity=False,
+        applies=lambda case: case.kind.follows_decision and not case.proposal.by_person,
+    ),
     Stage(CheckName.CONFIDENCE, what.check_confidence, is_integrity=False),
     Stage(CheckName.APPROVALS, preview.check_approvals, is_integrity=False, applies=preview.needs_people),
     Stage(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS
-from runtime.kernel.rules import cost, list_bounds, scope, tree
+from runtime.kernel.rules import cost, list_bounds, scope, shapes, tree
 from runtime.kernel.rules.cel_tokens import CelToken, TokenKind, is_macro_call, tokenize
 from runtime.kernel.rules.language import Expression, ExpressionError
 from runtime.kernel.rules.shapes import Shape
@@ -104,13 +104,14 @@ def lint(
     constraints_schema: Mapping[str, Any] | None = None,
     namespaces: frozenset[str] | None = None,
     figures: frozenset[str] | None = None,
+    others: Mapping[str, Mapping[str, Any]] | None = None,
     most: int = MAX_WORK,
 ) -> Linted:
     """What is wrong with an expression, and what it costs.
 
     `names` are the names it may use. With the kind's schemas, fields of `params` and `constraints` must
     be declared in them; with `namespaces`, `context.facts` has these and no others; and so with `figures`.
-    `most` nanoseconds is what it may take.
+    `others` are the schemas of further names. `most` nanoseconds is what it may take.
     """
     if len(source) > MAX_EXPRESSION_CHARS:
         said = f"the expression is longer than {MAX_EXPRESSION_CHARS} characters"
@@ -126,6 +127,7 @@ def lint(
         "params": params_schema,
         "constraints": constraints_schema,
         "figures": None if figures is None else {"properties": {name: {} for name in figures}},
+        **(others or {}),
     }
     walk = _Walk(
         tokens=tokenize(source),
@@ -137,9 +139,9 @@ def lint(
         _read(walk, at, token)
     if walk.macros > MAX_MACROS:
         walk.say(f"the expression has more than {MAX_MACROS} macros")
-    return _weighed(
-        walk, scope.sizes(params_schema=params_schema, constraints_schema=constraints_schema), most
-    )
+    sizes = scope.sizes(params_schema=params_schema, constraints_schema=constraints_schema)
+    sizes |= {name: shapes.of_schema(schema, schema) for name, schema in (others or {}).items()}
+    return _weighed(walk, sizes, most)
 
 
 def _weighed(walk: _Walk, sizes: Mapping[str, Shape], most: int) -> Linted:

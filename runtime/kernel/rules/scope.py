@@ -19,8 +19,8 @@ TIME_FIELDS = frozenset({"epoch_ms", "iso", "hour", "minute", "weekday"})
 FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "context": frozenset({"facts"}),
-        # Without the field that is not there where it has no value.
-        "manifest": frozenset(ManifestDocument.model_fields) - {"retry_window_s"},
+        # Without the fields that are not there where they have no value.
+        "manifest": frozenset(ManifestDocument.model_fields) - {"retry_window_s", "workflow"},
         "flow": frozenset({"dfid", "state", "attempts_used", "age_s", "trigger"}),
         "agent": frozenset({"agent_id", "role", "status", "owner"}),
         "history": frozenset(

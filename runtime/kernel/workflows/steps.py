@@ -5,6 +5,7 @@ What an agent reports is a claim: it can keep a step from being taken, and never
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, assert_never
 
 from audit import canonical
@@ -38,14 +39,22 @@ GRAPH, NEXT, VISITS = "graph", "next", "max_visits"
 _FAILED, _PASSED = "FAIL", "PASS"
 
 
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """What is left of a budget, and the whole of it, in the same unit."""
+
+    left: int
+    whole: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A step before it is taken. `left` is what remains of each budget; one that is not in it has no cap."""
+    """A step before it is taken. `left` has what remains of each budget; one that is not in it has no cap."""
 
     instruction: str
     now_ms: int
     input: Mapping[str, Any]
-    left: Mapping[BudgetOf, int]
+    left: Mapping[BudgetOf, Remainder]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,10 @@ def check(workflow: WorkflowDocument, fold: WorkflowFold, asked: Asked) -> tuple
             case RateChecker():
                 objection = _rate(checker, fold, asked) if checker.on == asked.instruction else None
             case BudgetChecker():
-                objection = _budget(checker, fold, asked) if checker.on == asked.instruction else None
+                if checker.on == asked.instruction:
+                    objection = _budget(checker, fold, asked, start=workflow.reliability.start)
+                else:
+                    objection = None
             case PrecedesChecker():
                 objection = _precedes(checker, fold, asked) if checker.on == asked.instruction else None
             case _:
@@ -168,11 +180,16 @@ def _rate(checker: RateChecker, fold: WorkflowFold, asked: Asked) -> Objection |
     return Objection(checker.id, said, checker.on_fail, Reason.RATE_LIMITED, wait_ms)
 
 
-def _budget(checker: BudgetChecker, fold: WorkflowFold, asked: Asked) -> Objection | None:
-    left = fold.reliability if checker.of is BudgetOf.RELIABILITY else asked.left.get(checker.of)
-    if left is None or left > checker.above:
+def _budget(checker: BudgetChecker, fold: WorkflowFold, asked: Asked, *, start: int) -> Objection | None:
+    of_flow = Remainder(fold.reliability, start)
+    held = of_flow if checker.of is BudgetOf.RELIABILITY else asked.left.get(checker.of)
+    # As it is written, not as a binary float has it: 0.29 of 100 is 29.
+    if held is None or held.left > Fraction(str(checker.above)) * held.whole:
         return None
-    said = f"{left} of {checker.of} is left, and {asked.instruction} needs more than {checker.above:g}."
+    said = (
+        f"{held.left} of {held.whole} of {checker.of} is left, "
+        f"and {asked.instruction} needs more than {checker.above:.4g} of the whole."
+    )
     return Objection(checker.id, said, checker.on_fail)
 
 

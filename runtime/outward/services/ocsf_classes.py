@@ -153,9 +153,11 @@ _ENTITIES: Final = frozenset(
         "pack",
         "payload_key",
         "receiver",
+        "ruleset",
         "signing_key",
         "system",
         "target",
+        "workflow",
     }
 )
 _ENTITY_VERBS: Final[Mapping[str, int]] = MappingProxyType(

@@ -17,11 +17,19 @@ from runtime.contracts.document import Contract
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackAgent
 from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import AgentRole
+from runtime.contracts.workflow import WorkflowDocument
 from runtime.core import clock, transactions
 from runtime.guards.services import guard_config
-from runtime.registry.models import Agent, Manifest, Pack, PolicyKind
-from runtime.registry.queries import kind_versions, manifest_versions, target_endpoints
+from runtime.registry.models import Agent, Manifest, Pack, PolicyKind, Ruleset, Workflow
+from runtime.registry.queries import (
+    kind_versions,
+    manifest_versions,
+    ruleset_versions,
+    target_endpoints,
+    workflow_versions,
+)
 from runtime.registry.services import (
     document_checks,
     document_reading,
@@ -29,6 +37,8 @@ from runtime.registry.services import (
     kinds,
     manifests,
     registration,
+    ruleset_checks,
+    rulesets,
     targets,
 )
 from runtime.registry.services.document_reading import DocumentProblem, Read
@@ -113,10 +123,7 @@ REFUSED = "PACK_REFUSED"
 
 
 def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMessage, ...]:
-    """What is wrong with a pack: what `load` would refuse, and warnings of its workflows. Writes nothing.
-
-    That a pack with workflows is not loaded at all is not a finding: its author can do nothing about it.
-    """
+    """What is wrong with a pack: what `load` would refuse, and warnings of its workflows. Writes nothing."""
     read = document_reading.read(text=text, name=source)
     if not isinstance(read, Read):
         return tuple(_refused(words) for words in read)
@@ -129,7 +136,9 @@ def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMess
         refused = tuple(_refusals(read, linted, of_tenant, activate=True))
     else:
         # Whoever writes a pack need not have an installation: then nothing is registered.
-        refused = tuple(document_checks.problems(read.pack, targets={}, kinds=(), linted=linted))
+        refused = tuple(
+            document_checks.problems(read.pack, targets={}, kinds=(), linted=linted, workflows=())
+        )
     return (
         *(
             LintMessage(
@@ -152,7 +161,7 @@ def _refused(words: str) -> LintMessage:
 def _load(
     read: Read, linted: tuple[document_checks.Linted, ...], *, activate: bool, actor: str, tenant: str
 ) -> Loaded | PackRefused:
-    problems = (*_refusals(read, linted, tenant, activate=activate), *_not_followed(read))
+    problems = tuple(_refusals(read, linted, tenant, activate=activate))
     if problems:
         return PackRefused(problems=tuple(read.source.words(problem) for problem in problems))
     loading = _Loading(read=read, tenant=tenant, actor=actor, at=clock.now())
@@ -168,13 +177,18 @@ def _load(
     for guard in sorted(read.pack.guards, key=lambda one: one.id):
         if added := guard_config.configure(tenant=tenant, given=guard, at=loading.at):
             loading.entries[actors.SYSTEM] += added
+    ruleset_rows = [_store_ruleset(loading, given) for given in read.pack.rulesets]
+    _store_workflows(loading)
     kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
     ]
     loading.warnings.extend(document_checks.not_enforced(read.pack))
+    loading.warnings.extend(ruleset_checks.warnings(read.pack))
     if activate:
         loading.warnings.extend(document_checks.warnings(read.pack))
+        for held in ruleset_rows:
+            _activate(loading, rulesets.VersionedRuleset(tenant, held.ruleset), held, name=str(held))
         for row in kind_rows:
             document = kinds.VersionedKind(tenant, row.kind)
             _activate(loading, document, row, name=f"{row.kind} {row.version}")
@@ -211,10 +225,17 @@ def _problems(
 ) -> Iterator[DocumentProblem]:
     targets = target_endpoints.list_honouring(tenant=tenant)
     known = set(PolicyKind.objects.of(tenant).values_list("kind", flat=True))
-    yield from document_checks.problems(read.pack, targets=targets, kinds=known, linted=linted)
+    yield from document_checks.problems(
+        read.pack,
+        targets=targets,
+        kinds=known,
+        linted=linted,
+        workflows=workflow_versions.list_names(tenant=tenant),
+    )
     brought = [kind.kind for kind in read.pack.policy_kinds] if activate else []
     for row in PolicyKind.objects.of(tenant).filter(active=True).exclude(kind__in=brought).order_by("kind"):
         yield from document_checks.target_problems(read.pack, kind=kind_versions.contract_of(row))
+    yield from ruleset_checks.problems(read.pack, tenant=tenant)
     # What roles do not allow, whether the pack brings the agent, the kind or both.
     held = dict(Agent.objects.of(tenant).values_list("agent_id", "role"))
     granted = {name for agent in read.pack.agents for name in agent.manifest.policy_kinds}
@@ -239,6 +260,17 @@ def _changed_versions(read: Read, tenant: str) -> Iterator[DocumentProblem]:
                 f"{kind.kind} {kind.version} is registered with other content; give the change a new version"
             )
             yield DocumentProblem(("policy_kinds", at, "version"), said)
+    for at, given in enumerate(read.pack.rulesets):
+        found = ruleset_versions.get_version(tenant=tenant, ruleset=given.ruleset, version=given.version)
+        if found is not None and not _is_same(given, RulesetDocument.from_bytes(bytes(found.body))):
+            said = f"{given.name} is registered with other content; give the change a new version"
+            yield DocumentProblem(("rulesets", at, "version"), said)
+    workflows = {(row.workflow, row.version): row for row in Workflow.objects.of(tenant)}
+    for at, workflow in enumerate(read.pack.workflows):
+        known = workflows.get((workflow.workflow, workflow.version))
+        if known is not None and not _is_same(workflow, WorkflowDocument.from_bytes(bytes(known.body))):
+            said = f"{workflow.workflow} {workflow.version} is registered with other content; "
+            yield DocumentProblem(("workflows", at, "version"), said + "give the change a new version")
     versions = {
         (row.agent.agent_id, row.version): row
         for row in Manifest.objects.filter(agent__tenant=tenant).select_related("agent")
@@ -258,15 +290,6 @@ def _in_use(read: Read, tenant: str) -> Iterator[DocumentProblem]:
         row = rows.get(resource.name)
         if row is not None and resource.capacity < row.reserved + row.committed:
             yield DocumentProblem(("resources", at, "capacity"), resources.in_use_words(row))
-
-
-def _not_followed(read: Read) -> Iterator[DocumentProblem]:
-    """Workflows can be linted; a pack that brings one would promise what no call of an agent is held to."""
-    for at, workflow in enumerate(read.pack.workflows):
-        said = (
-            f"{workflow.workflow} can be checked by lint_pack but not loaded: no flow follows workflows yet"
-        )
-        yield DocumentProblem(("workflows", at), said)
 
 
 def _is_same(new: Contract, stored: Contract) -> bool:
@@ -311,6 +334,45 @@ def _store_kind(loading: _Loading, kind: KindDocument) -> PolicyKind:
     loading.registered.append(f"{kind.kind} {kind.version}")
     loading.entries[actors.SYSTEM].append(registered)
     return row
+
+
+def _store_ruleset(loading: _Loading, given: RulesetDocument) -> Ruleset:
+    held = ruleset_versions.get_version(tenant=loading.tenant, ruleset=given.ruleset, version=given.version)
+    if held is not None:
+        return held
+    row, registered = rulesets.VersionedRuleset(loading.tenant, given.ruleset).register(
+        given, actor=loading.actor, at=loading.at
+    )
+    loading.registered.append(str(row))
+    loading.entries[actors.SYSTEM].append(registered)
+    return row
+
+
+def _store_workflows(loading: _Loading) -> None:
+    for workflow in loading.read.pack.workflows:
+        _store_workflow(loading, workflow)
+
+
+def _store_workflow(loading: _Loading, given: WorkflowDocument) -> None:
+    body = given.to_bytes()
+    _, is_new = Workflow.objects.get_or_create(
+        tenant=loading.tenant,
+        workflow=given.workflow,
+        version=given.version,
+        defaults={
+            "body": body,
+            "digest": canonical.digest(body),
+            "created_at": loading.at,
+            "created_by": loading.actor,
+        },
+    )
+    if is_new:
+        loading.registered.append(f"workflow {given.workflow} {given.version}")
+        loading.entries[actors.SYSTEM].append(
+            events.WorkflowRegistered(
+                workflow=given.workflow, version=given.version, digest=canonical.digest(body)
+            )
+        )
 
 
 def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:

@@ -20,7 +20,7 @@ from runtime.flows.queries import intent_records
 from runtime.kernel import outcomes
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import PolicyBundle
-from runtime.proposals.queries import replay_chain, replay_rows, replay_values, stored_cases
+from runtime.proposals.queries import gate_facts, replay_chain, replay_rows, replay_values, stored_cases
 from runtime.proposals.queries.replay_results import (
     Change,
     NotReplayable,
@@ -293,6 +293,10 @@ def _put_together_again(history: RecordedHistory) -> Iterator[bytes]:
                 yield PolicyBundle(
                     manifest=None if manifest is None else stored_documents.manifest_of(manifest),
                     kind=None if kind is None else stored_documents.kind_of(kind),
+                    rulesets=tuple(
+                        stored_documents.ruleset_of(body)
+                        for body in gate_facts.list_rulesets(history.tenant, kind)
+                    ),
                 ).to_bytes()
             except ValueError:
                 continue

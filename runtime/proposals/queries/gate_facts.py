@@ -9,11 +9,13 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from math import ceil
 from typing import Any, Final
+from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet
 
 from audit import actors, canonical, statements
+from runtime.advice.queries import packages
 from runtime.contexts.models import Snapshot
 from runtime.contracts import timestamps
 from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, ResourceFacts, SnapshotFacts
@@ -27,10 +29,18 @@ from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, sources, templates
 from runtime.proposals.queries import required_evidence
 from runtime.registry.models import Agent, PolicyKind
-from runtime.registry.queries import granted_kinds, recorded_versions, stored_documents
+from runtime.registry.queries import (
+    granted_kinds,
+    recorded_versions,
+    ruleset_versions,
+    stored_documents,
+    workflow_versions,
+)
 from runtime.resources.queries import compute_left, resource_facts
 from runtime.state.models import Fact
 from runtime.state.queries import visible_facts
+from runtime.workflows.queries import positions
+from runtime.workflows.queries.positions import Standing
 
 # In place of the facts that expressions name: all of them.
 EVERYTHING = "*"
@@ -49,6 +59,21 @@ def get_rules(*, agent: Agent, kind_name: str) -> PolicyBundle:
     return compare_rules(agent=agent, kind_name=kind_name)[0]
 
 
+def follow(
+    compared: tuple[PolicyBundle, tuple[Mismatch, ...]], followed: Standing | Mismatch | None
+) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
+    """The rules with the workflow that the flow follows.
+
+    Where it is not as it was registered, the manifest grants nothing: it could not be held to its workflow.
+    """
+    rules, mismatches = compared
+    if followed is None:
+        return compared
+    if isinstance(followed, Mismatch):
+        return rules.model_copy(update={"manifest": None}), (*mismatches, followed)
+    return rules.model_copy(update={"workflow": followed.document}), mismatches
+
+
 def compare_rules(*, agent: Agent, kind_name: str) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
     """The active rules, and which part of them differs from what the ledger recorded as activated.
 
@@ -59,29 +84,47 @@ def compare_rules(*, agent: Agent, kind_name: str) -> tuple[PolicyBundle, tuple[
     manifest = granted_kinds.active_row(agent)
     wrong_kind = None if row is None else recorded_versions.compare_kind(row)
     wrong_manifest = None if manifest is None else recorded_versions.compare_manifest(agent, manifest)
+    kind = None if row is None or wrong_kind else stored_documents.kind_of(bytes(row.body))
+    rulesets, wrong_rulesets = ruleset_versions.compare_named(
+        tenant=agent.tenant, names=() if kind is None else kind.rulesets
+    )
     rules = PolicyBundle(
         manifest=None
         if manifest is None or wrong_manifest
         else stored_documents.manifest_of(bytes(manifest.body)),
-        kind=None if row is None or wrong_kind else stored_documents.kind_of(bytes(row.body)),
+        kind=kind,
+        rulesets=rulesets,
     )
-    return rules, tuple(wrong for wrong in (wrong_manifest, wrong_kind) if wrong is not None)
+    wrong = (wrong_manifest, wrong_kind, *wrong_rulesets)
+    return rules, tuple(one for one in wrong if one is not None)
 
 
-def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, str], str]:
-    """The digest of the active rules by agent (pk) and kind name, in one query for all of them."""
+def list_bundle_digests(cases: Iterable[tuple[Flow, str]]) -> dict[tuple[UUID, str], str]:
+    """The digest of the rules in force by flow (pk) and kind name, with the workflow that the flow has."""
     asked = list(cases)
     rows = _IN_FORCE.rows(names=sorted({kind for _, kind in asked}))
     bodies = {
         (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
     }
+    followed = positions.list_bodies([flow.pk for flow, _ in asked])
     digests = {}
-    for agent, kind in asked:
+    for flow, kind in asked:
+        agent = flow.agent
         row = granted_kinds.active_row(agent)
         trusted = row is not None and recorded_versions.compare_manifest(agent, row) is None
         manifest = bytes(row.body) if row is not None and trusted else None
-        digests[agent.pk, kind] = _bundle_digest(manifest, bodies.get((agent.tenant, kind)))
+        body = bodies.get((agent.tenant, kind))
+        digests[flow.pk, kind] = _bundle_digest(
+            manifest, body, list_rulesets(flow.tenant, body), followed.get(flow.pk)
+        )
     return digests
+
+
+def list_rulesets(tenant: str, kind: bytes | None) -> tuple[bytes, ...]:
+    """The stored rulesets that a stored kind names; most name none, which asks no database."""
+    names = () if kind is None else stored_documents.kind_of(kind).rulesets
+    found, _ = ruleset_versions.compare_named(tenant=tenant, names=names)
+    return tuple(ruleset.to_bytes() for ruleset in found)
 
 
 def _in_force(*, names: list[str]) -> QuerySet[PolicyKind]:
@@ -102,12 +145,15 @@ def get_facts(
     session_valid: bool,
     lifts: tuple[Lift, ...],
     at: datetime,
+    decision_id: str | None = None,
 ) -> Facts:
     """The facts of one case at `at`. The caller holds the locks of flow and agent."""
     kind, world, unsafe = rules.kind, dict[str, Any](), ""
+    # What is read beside the kind's own expressions.
+    beside = (*conditions, *feature_sources(rules))
     if kind is not None:
-        world = get_world(tenant=flow.tenant, kind=kind, params=params, conditions=conditions)
-        unsafe = safety.why_unsafe(kind) or safety.why_too_slow(kind, world=world, conditions=conditions)
+        world = get_world(tenant=flow.tenant, kind=kind, params=params, conditions=beside)
+        unsafe = safety.why_unsafe(kind) or safety.why_too_slow(kind, world=world, conditions=beside)
     return Facts(
         agent=AgentFacts(
             agent_id=agent.agent_id,
@@ -125,7 +171,7 @@ def get_facts(
         ),
         world=world,
         snapshot=snapshot,
-        history=_history(agent, rules, conditions, at),
+        history=_history(agent, rules, beside, at),
         escalation_tokens=budget_rules.whole_tokens(escalation_millitokens(agent=agent, rules=rules, at=at)),
         lifts=lifts,
         compute=compute_left.get_compute(flow),
@@ -133,12 +179,31 @@ def get_facts(
         evidence=None
         if kind is None
         else required_evidence.get_evidence(flow=flow, kind=kind, params=params),
+        decision=None
+        if kind is None or not kind.follows_decision or decision_id is None
+        else packages.get_facts(flow=flow, decision_id=decision_id),
         unsafe=unsafe or None,
     )
 
 
+def feature_sources(rules: PolicyBundle) -> tuple[str, ...]:
+    """The expressions by which the gate reads the features of the rulesets that the kind names."""
+    return tuple(
+        feature.value
+        for ruleset in rules.rulesets
+        for feature in ruleset.features.values()
+        if feature.value is not None
+    )
+
+
 def get_facts_of_now(
-    *, flow: Flow, agent: Agent, rules: PolicyBundle, params: dict[str, Any], at: datetime
+    *,
+    flow: Flow,
+    agent: Agent,
+    rules: PolicyBundle,
+    params: dict[str, Any],
+    at: datetime,
+    decision_id: str | None = None,
 ) -> Facts:
     """The facts of a proposal that was judged before: nobody sends it now, so no session is in question."""
     return get_facts(
@@ -151,6 +216,7 @@ def get_facts_of_now(
         session_valid=True,
         lifts=(),
         at=at,
+        decision_id=decision_id,
     )
 
 
@@ -279,10 +345,14 @@ def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _bundle_digest(manifest: bytes | None, kind: bytes | None) -> str:
+def _bundle_digest(
+    manifest: bytes | None, kind: bytes | None, rulesets: tuple[bytes, ...], workflow: bytes | None
+) -> str:
     rules = PolicyBundle(
         manifest=None if manifest is None else stored_documents.manifest_of(manifest),
         kind=None if kind is None else stored_documents.kind_of(kind),
+        rulesets=tuple(stored_documents.ruleset_of(body) for body in rulesets),
+        workflow=None if workflow is None else workflow_versions.document_of(workflow),
     )
     return rules.digest
 

@@ -103,7 +103,7 @@ def _usage(
 
 def _under(kind: KindDocument, then: PolicyBundle) -> PolicyBundle:
     """The rules of then, with `kind` in place of the version of then."""
-    return PolicyBundle(manifest=then.manifest, kind=kind)
+    return then.model_copy(update={"kind": kind})
 
 
 def _matching(tenant: str, rows: Iterable[Verdict]) -> list[Verdict]:

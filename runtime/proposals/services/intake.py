@@ -10,6 +10,7 @@ from typing import assert_never
 from uuid import UUID
 
 from audit import actors, canonical
+from runtime.advice.queries import packages
 from runtime.contracts import timestamps
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.facts import SnapshotFacts
@@ -24,10 +25,12 @@ from runtime.epochs.services import epochs
 from runtime.flows.models import Flow
 from runtime.flows.services import flows, locks
 from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel.workflows import steps
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
 from runtime.registry.models import Agent, Session
 from runtime.registry.services import agents, credentials
+from runtime.workflows.services import positions
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,9 @@ def submit(
     if stored is not None:
         return Answered(body=stored) if isinstance(stored, bytes) else stored
     refused = refuse_unless_open(flow)
+    if refused is not None:
+        return refused
+    refused = packages.refuse_unknown(flow=flow, decision_id=envelope.decision_id)
     if refused is not None:
         return refused
     agent = agents.lock_by_pk(pk=flow.agent_id)
@@ -138,6 +144,9 @@ def decide(
     flow.policy_kind = envelope.policy_kind
     journal.transition(FlowState.VALIDATING)
     judging.store(judged, journal)
+    if judged.followed is not None and judged.verdict.decision is not Decision.REJECT:
+        step = positions.Report(instruction=steps.PROPOSE, input=judged.document.params, output={})
+        positions.take(journal, judged.followed, step)
     ports.queue_guards(proposal=judged.proposal, at=journal.at)
     match judged.verdict.decision:
         case Decision.ACCEPT:

@@ -15,6 +15,7 @@ from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.redaction import RedactedIn
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import VerdictDocument
+from runtime.contracts.workflow import WorkflowDocument, WorkflowFold
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.flows.queries import judged_rules
@@ -25,6 +26,8 @@ from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent, Bundle
+from runtime.workflows.queries import positions
+from runtime.workflows.queries.positions import Standing
 
 # The rules in force, and which of them were left out.
 ComparedRules = tuple[PolicyBundle, tuple[Mismatch, ...]]
@@ -46,6 +49,7 @@ class Judged:
     facts: Facts
     mismatches: tuple[Mismatch, ...]
     redacted: Mapping[str, int]
+    followed: Standing | None = None
 
     @property
     def for_record(self) -> Rules:
@@ -79,7 +83,10 @@ def judge(
     that were rejected in other flows count as tries in this one.
     """
     at = timestamps.from_ms(document.received_at_ms)
-    rules, mismatches = compared or gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind)
+    followed = positions.find(flow, agent)
+    rules, mismatches = gate_facts.follow(
+        compared or gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind), followed
+    )
     facts = gate_facts.get_facts(
         flow=flow,
         agent=agent,
@@ -90,7 +97,10 @@ def judge(
         session_valid=session_valid,
         lifts=lifts,
         at=at,
+        decision_id=document.decision_id,
     )
+    if isinstance(followed, Standing):
+        facts = facts.model_copy(update={"workflow": followed.fold})
     case = Case(proposal=document, facts=facts, rules=rules, now_ms=document.received_at_ms, gate=NEWEST)
     retry_key = ""
     if counts_other_flows:
@@ -147,6 +157,7 @@ def judge(
         rules=rules,
         facts=facts,
         mismatches=mismatches,
+        followed=followed if isinstance(followed, Standing) else None,
         redacted=explained.times,
     )
 
@@ -177,11 +188,16 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     now_ms = timestamps.to_ms(at)
     asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + stored.window_ms})
     rules = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
-    known = gate_facts.get_facts_of_now(flow=flow, agent=agent, rules=rules, params=asked.params, at=at)
+    judged_by, stood = _workflow_then(proposal.verdict)
+    rules = rules.model_copy(update={"workflow": judged_by})
+    known = gate_facts.get_facts_of_now(
+        flow=flow, agent=agent, rules=rules, params=asked.params, at=at, decision_id=asked.decision_id
+    )
     status = AgentStatus.ACTIVE if known.agent.status is AgentStatus.PASSIVE else known.agent.status
     nothing = {"tokens_used": 0, "cost_used_micros": 0, "tool_calls_used": 0, "ends_at_ms": None}
     known = known.model_copy(
         update={
+            "workflow": stood,
             "snapshot": SnapshotFacts(facts=known.world, expires_at_ms=asked.valid_until_ms),
             "escalation_tokens": 1,
             "agent": known.agent.model_copy(update={"status": status}),
@@ -201,6 +217,19 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
         gate_version=NEWEST,
     )
     return Rejudgement(judgement=judgement, rules=rules, verdict=pipeline.judge(asked, known, rules, now_ms))
+
+
+def _workflow_then(verdict: Verdict) -> tuple[WorkflowDocument | None, WorkflowFold | None]:
+    """The workflow that a proposal was judged by, and where its flow stood: how it came about is over.
+
+    Bytes that can no longer be read say nothing of it. A person is asked all the same.
+    """
+    try:
+        rules = PolicyBundle.from_bytes(bytes(verdict.bundle.body))
+        asked = pipeline.Judgement.from_bytes(bytes(verdict.input))
+    except ValueError:
+        return None, None
+    return rules.workflow, asked.facts.workflow
 
 
 def store(judged: Judged, journal: Journal) -> None:

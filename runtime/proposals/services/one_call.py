@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from audit import actors, canonical
+from runtime.advice.queries import packages
 from runtime.contexts.services import contexts
 from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.envelope import ProposalCall
@@ -121,7 +122,12 @@ def _refuse_flow(
     asked: ProposalCall, *, flow: Flow | None, parent: Flow | None, agent: Agent
 ) -> Problem | None:
     if flow is not None:
-        return intake.refuse_unless_open(flow)
+        return intake.refuse_unless_open(flow) or packages.refuse_unknown(
+            flow=flow, decision_id=asked.decision_id
+        )
+    if asked.decision_id is not None:
+        detail = "A new flow has no decision package. Name the flow that it is of by its dfid."
+        return Problem(code=ProblemCode.DECISION_NOT_FOUND, detail=detail)
     return None if parent is None else delegation.refuse(parent=parent, agent=agent)
 
 

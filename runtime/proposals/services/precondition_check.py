@@ -84,9 +84,9 @@ def _withdrawn(
     flow: Flow, intent: Intent, row: Verdict, judgement: Judgement, at: datetime
 ) -> Withdrawn | None:
     asked, agent, then = judgement.proposal, flow.agent, canonical.digest(bytes(row.bundle.body))
-    case = (agent, asked.policy_kind)
+    case = (flow, asked.policy_kind)
     # The bytes that were read identify the rules, not the key of the row that they came from.
-    if gate_facts.list_bundle_digests([case])[(agent.pk, asked.policy_kind)] == then:
+    if gate_facts.list_bundle_digests([case])[(flow.pk, asked.policy_kind)] == then:
         return None
     in_force = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
     known = gate_facts.get_facts_of_now(flow=flow, agent=agent, rules=in_force, params=asked.params, at=at)

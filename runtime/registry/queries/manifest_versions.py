@@ -8,7 +8,7 @@ from runtime.contracts.states import AgentRole, AgentStatus, ManifestState
 from runtime.core import ports
 from runtime.kernel import manifest_lint
 from runtime.registry.models import Agent, Manifest, PolicyKind
-from runtime.registry.queries import granted_kinds, stored_documents
+from runtime.registry.queries import granted_kinds, stored_documents, workflow_versions
 
 MOST_VERSIONS = 1000
 
@@ -68,6 +68,7 @@ def registry_for(*, agent: Agent, draft: ManifestDocument, besides: str = "") ->
         kinds={name: granted_kinds.contract_of(row) for name, row in kinds.items()},
         inactive={name for name, row in kinds.items() if not row.active},
         agents=set(others.exclude(status=AgentStatus.RETIRED).values_list("agent_id", flat=True)),
+        workflows=workflow_versions.list_names(tenant=agent.tenant),
         facts=ports.list_existing_facts(tenant=agent.tenant, selectors=draft.subscribes),
         earlier_versions=[name for name in list_names(agent=agent) if name != besides],
     )

@@ -1,11 +1,11 @@
-"""Versions of manifests and policy kinds, compared with the ledger entries about them."""
+"""Versions of manifests, policy kinds and rulesets, compared with the ledger entries about them."""
 
 from typing import Any
 
 from audit import actors, cells, queries
 from audit.events import Kind
 from runtime.core import mismatches
-from runtime.registry.models import Agent, Manifest, PolicyKind
+from runtime.registry.models import Agent, Manifest, PolicyKind, Ruleset
 
 _MOST_CONFIRMED = 10_000
 
@@ -45,12 +45,31 @@ def compare_drafted_kind(row: PolicyKind) -> mismatches.Mismatch | None:
     return compare_kind(row, by=drafted) or author
 
 
+def compare_ruleset(row: Ruleset, *, by: Kind = Kind.RULESET_ACTIVATED) -> mismatches.Mismatch | None:
+    """Whether a ruleset is the one that was activated. Asks the ledger once per process and version.
+
+    A draft has an entry of another kind: `by` RULESET_REGISTERED.
+    """
+    return _compare_version("ruleset.body", _place_of_ruleset(row, by), "ruleset", row.body)
+
+
+def compare_drafted_ruleset(row: Ruleset) -> mismatches.Mismatch | None:
+    """Whether a ruleset is what its author saved, and by whom: asked before it is activated."""
+    drafted = Kind.RULESET_REGISTERED
+    author = _compare_author("ruleset.created_by", _place_of_ruleset(row, drafted), "ruleset", row.created_by)
+    return compare_ruleset(row, by=drafted) or author
+
+
 def _place_of_manifest(agent: Agent, row: Manifest, kind: Kind) -> tuple[str, str, Kind, str, str]:
     return agent.tenant, actors.agent(agent.agent_id), kind, agent.agent_id, row.version
 
 
 def _place_of_kind(row: PolicyKind, kind: Kind) -> tuple[str, str, Kind, str, str]:
     return row.tenant, actors.SYSTEM, kind, row.kind, row.version
+
+
+def _place_of_ruleset(row: Ruleset, kind: Kind) -> tuple[str, str, Kind, str, str]:
+    return row.tenant, actors.SYSTEM, kind, row.ruleset, row.version
 
 
 def _compare_author(

@@ -1,9 +1,10 @@
-"""Stored manifests and policy kinds as contracts, each read once per body."""
+"""Stored manifests, policy kinds and rulesets as contracts, each read once per body."""
 
 from functools import lru_cache
 
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.ruleset import RulesetDocument
 
 
 @lru_cache(maxsize=256)
@@ -16,3 +17,9 @@ def manifest_of(body: bytes) -> ManifestDocument:
 def kind_of(body: bytes) -> KindDocument:
     """The policy kind of its stored bytes, read once."""
     return KindDocument.from_bytes(body)
+
+
+@lru_cache(maxsize=256)
+def ruleset_of(body: bytes) -> RulesetDocument:
+    """The ruleset of its stored bytes, read once."""
+    return RulesetDocument.from_bytes(body)

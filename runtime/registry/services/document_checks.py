@@ -19,9 +19,14 @@ Linted = tuple[DocumentProblem, ...]
 
 
 def problems(
-    pack: PackDocument, *, targets: Mapping[str, bool], kinds: Collection[str], linted: Sequence[Linted]
+    pack: PackDocument,
+    *,
+    targets: Mapping[str, bool],
+    kinds: Collection[str],
+    linted: Sequence[Linted],
+    workflows: Collection[str],
 ) -> Iterator[DocumentProblem]:
-    """Everything that does not hold together. `targets` and `kinds` are those that exist already.
+    """Everything that does not hold together. `targets`, `kinds` and `workflows` exist already.
 
     `targets` tells of each whether it honours keys; `linted` is the result of `lint` by kind of the pack.
     """
@@ -39,6 +44,7 @@ def problems(
                 yield DocumentProblem(place, f"the policy kind {name} is neither in the pack nor registered")
         for field, message in silence.lint(agent.manifest):
             yield DocumentProblem(("agents", at, "manifest", "hours", field), message)
+    yield from _unknown_workflows(pack, workflows)
     yield from _twice(("policy_kinds", "kind"), [kind.kind for kind in pack.policy_kinds])
     yield from _twice(("agents", "agent_id"), [agent.agent_id for agent in pack.agents])
     yield from _twice(("resources", "name"), [resource.name for resource in pack.resources])
@@ -55,6 +61,15 @@ def problems(
             yield DocumentProblem(problem.place, f"{finding.code}: {problem.message}")
     names = [f"{workflow.workflow} {workflow.version}" for workflow in pack.workflows]
     yield from _twice(("workflows", "version"), names)
+
+
+def _unknown_workflows(pack: PackDocument, workflows: Collection[str]) -> Iterator[DocumentProblem]:
+    brought = {f"{workflow.workflow}@{workflow.version}" for workflow in pack.workflows}
+    for at, agent in enumerate(pack.agents):
+        followed = agent.manifest.workflow
+        if followed is not None and followed not in {*workflows, *brought}:
+            said = f"the workflow {followed} is neither in the pack nor registered"
+            yield DocumentProblem(("agents", at, "manifest", "workflow"), said)
 
 
 def lint_workflows(pack: PackDocument) -> Iterator[tuple[DocumentProblem, workflow_linter.LintFinding]]:

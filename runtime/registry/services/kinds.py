@@ -17,8 +17,20 @@ from runtime.contracts.states import KindState
 from runtime.core import ports, transactions
 from runtime.kernel import versions
 from runtime.registry.models import PolicyKind
-from runtime.registry.queries import kind_versions, manifest_versions, recorded_versions, target_endpoints
-from runtime.registry.services import document_checks, document_reading, dual_control, versioned_documents
+from runtime.registry.queries import (
+    kind_versions,
+    manifest_versions,
+    recorded_versions,
+    ruleset_versions,
+    target_endpoints,
+)
+from runtime.registry.services import (
+    document_checks,
+    document_reading,
+    dual_control,
+    ruleset_checks,
+    versioned_documents,
+)
 from runtime.registry.services.document_reading import DocumentProblem
 from runtime.registry.services.lint_results import LintResult
 from runtime.registry.services.versioned_documents import DraftText
@@ -205,6 +217,9 @@ def _misfits(
             linted=linted,
             targets=target_endpoints.list_honouring(tenant=tenant),
             resources=ports.list_resource_names(tenant=tenant),
+        ),
+        *ruleset_checks.kind_problems(
+            contract, ruleset_versions.list_documents(tenant=tenant, names=contract.rulesets)
         ),
         *document_checks.monitor_problems(
             contract, manifest_versions.list_monitors_of(tenant=tenant, kind=contract.kind)

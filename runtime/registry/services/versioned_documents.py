@@ -1,8 +1,8 @@
 """A document with versions: a draft is checked, saved, activated by another admin, or discarded.
 
-Manifests and policy kinds are such documents; they differ only in what `VersionedDocument` leaves open. A
-version never changes once it is stored, and its number stays taken. A draft has no effect until another admin
-than its author activates it, in place of the version that the page showed as active.
+Manifests, policy kinds and rulesets are such documents; they differ only in what `VersionedDocument` leaves
+open. A version never changes once it is stored, and its number stays taken. A draft has no effect until
+another admin than its author activates it, in place of the version that the page showed as active.
 """
 
 from abc import ABC, abstractmethod
@@ -17,14 +17,14 @@ from runtime.contracts.document import Contract
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock
-from runtime.registry.models import Manifest, PolicyKind
+from runtime.registry.models import Manifest, PolicyKind, Ruleset
 from runtime.registry.services import document_reading, dual_control
 from runtime.registry.services.document_reading import DocumentProblem
 from runtime.registry.services.lint_results import LintMessage, LintResult
 
 LONGEST_REASON = 500
 
-Row = TypeVar("Row", Manifest, PolicyKind)
+Row = TypeVar("Row", Manifest, PolicyKind, Ruleset)
 Document = TypeVar("Document", bound=Contract)
 
 

@@ -17,11 +17,10 @@ from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core.views import labels
 from runtime.kernel import effects, versions
-from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.proposals.queries import policy_dry_run
 from runtime.proposals.views import schema_form
 from runtime.registry.models import PolicyKind
-from runtime.registry.queries import kind_versions
+from runtime.registry.queries import kind_versions, ruleset_versions
 from runtime.registry.services import document_writing, kinds
 from runtime.registry.views import kind_form, kind_pages, version_editor, version_pages
 from runtime.registry.views.version_editor import Edited
@@ -131,9 +130,11 @@ def _preview(tenant: str, contract: KindDocument) -> dict[str, Any]:
     """Return the preview: the parameter form and the effect sentence, from the newest proposal."""
     rows = policy_dry_run.list_of_kind(tenant=tenant, kind=contract.kind, limit=1)
     asked = policy_dry_run.proposal_of(rows[0]).params if rows else {}
+    rulesets, _ = ruleset_versions.compare_named(tenant=tenant, names=contract.rulesets)
     found = (
         policy_dry_run.judge_one(
-            row=rows[0], swap=lambda then: PolicyBundle(manifest=then.manifest, kind=contract)
+            row=rows[0],
+            swap=lambda then: then.model_copy(update={"kind": contract, "rulesets": rulesets}),
         )
         if rows
         else None

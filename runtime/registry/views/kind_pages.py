@@ -19,11 +19,10 @@ from runtime.contracts.states import KindState
 from runtime.core import mismatches
 from runtime.core.views import labels
 from runtime.kernel import kind_diff
-from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import kind_units
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import PolicyKind
-from runtime.registry.queries import agent_list, kind_versions, people, recorded_versions
+from runtime.registry.queries import agent_list, kind_versions, people, recorded_versions, ruleset_versions
 from runtime.registry.services import kinds
 from runtime.registry.views import version_diff, version_pages
 
@@ -70,7 +69,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
     context = (
         _summary(row)
         | _rules(contract, canonical.decode(bytes(row.body)))
-        | _versions(versions, row)
+        | version_pages.listed(versions, row, kind_versions.state_of)
         | {
             "is_draft": state is KindState.DRAFT,
             "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
@@ -101,9 +100,10 @@ def changes(contract: KindDocument, before: PolicyKind | None) -> dict[str, Any]
 
 def trial(tenant: str, draft: KindDocument) -> dict[str, Any]:
     """Dry-run the draft on the newest proposals of the kind, each with its manifest at that time."""
+    rulesets, _ = ruleset_versions.compare_named(tenant=tenant, names=draft.rulesets)
     report = policy_dry_run.rejudge(
         rows=policy_dry_run.list_of_kind(tenant=tenant, kind=draft.kind),
-        swap=lambda then: PolicyBundle(manifest=then.manifest, kind=draft),
+        swap=lambda then: then.model_copy(update={"kind": draft, "rulesets": rulesets}),
     )
     return version_diff.trial(report)
 
@@ -116,23 +116,6 @@ def _compared(
         return active
     earlier = [other for other in versions if other.activated_at is not None and other.pk != row.pk]
     return max(earlier, key=lambda other: (other.activated_at, other.pk), default=None)
-
-
-def _versions(versions: Sequence[PolicyKind], shown: PolicyKind) -> dict[str, Any]:
-    actors = {actor for row in versions for actor in (row.created_by, row.activated_by, row.discarded_by)}
-    names = people.names_of(actors)
-    rows = [
-        {
-            "row": row,
-            "state": labels.badge(labels.KIND_STATES, kind_versions.state_of(row)),
-            "made_by": labels.actor_words(row.created_by, names),
-            "ended_at": row.discarded_at or row.activated_at,
-            "ended_by": labels.actor_words(row.discarded_by or row.activated_by, names),
-            "is_shown": row.pk == shown.pk,
-        }
-        for row in versions
-    ]
-    return {"versions": rows, "this": next(row for row in rows if row["is_shown"])}
 
 
 _APPROVALS = {

@@ -18,7 +18,6 @@ from runtime.contracts.states import AgentStatus, ManifestState
 from runtime.core import mismatches
 from runtime.core.views import labels
 from runtime.kernel import manifest_lint, versions
-from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import Agent, Manifest
 from runtime.registry.queries import manifest_versions, people, recorded_versions
@@ -179,7 +178,7 @@ def _trial(agent: Agent, draft: ManifestDocument) -> dict[str, Any]:
     """Dry-run the draft on the agent's newest proposals, each with the kind at that time."""
     report = policy_dry_run.rejudge(
         rows=policy_dry_run.list_of_agent(agent=agent),
-        swap=lambda then: PolicyBundle(manifest=draft, kind=then.kind),
+        swap=lambda then: then.model_copy(update={"manifest": draft}),
     )
     return version_diff.trial(report)
 

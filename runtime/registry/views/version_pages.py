@@ -1,8 +1,8 @@
-"""What the pages of manifests and policy kinds share: the forms that decide."""
+"""What the pages of manifests, policy kinds and rulesets share: the forms that decide, and the versions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,13 +11,18 @@ from django.shortcuts import redirect
 from audit.access.permissions import actor_of, may
 from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
-from runtime.core.views import error_page
-from runtime.registry.models import Manifest, PolicyKind
+from runtime.contracts.states import KindState
+from runtime.core.views import error_page, labels
+from runtime.registry.models import Manifest, PolicyKind, Ruleset
+from runtime.registry.queries import people
 from runtime.registry.services import dual_control
+
+Versioned = Manifest | PolicyKind | Ruleset
+Row = TypeVar("Row", PolicyKind, Ruleset)
 
 
 def activate(
-    request: HttpRequest, work: Callable[..., Manifest | PolicyKind | Problem], *, page: str, done: str
+    request: HttpRequest, work: Callable[..., Versioned | Problem], *, page: str, done: str
 ) -> HttpResponse:
     """Activate a version in place of the one that the page showed as active."""
     answer = work(
@@ -29,7 +34,7 @@ def activate(
 
 
 def discard(
-    request: HttpRequest, work: Callable[..., Manifest | PolicyKind | Problem], *, page: str, done: str
+    request: HttpRequest, work: Callable[..., Versioned | Problem], *, page: str, done: str
 ) -> HttpResponse:
     """Discard a draft: it can never be activated."""
     answer = work(reason=request.POST.get("reason", ""), actor=actor_of(request.user))
@@ -45,9 +50,25 @@ def permissions(request: HttpRequest, approved: dual_control.Approved | Problem)
     }
 
 
-def _answered(
-    request: HttpRequest, answer: Manifest | PolicyKind | Problem, *, page: str, done: str
-) -> HttpResponse:
+def listed(versions: Sequence[Row], shown: Row, state_of: Callable[[Row], KindState]) -> dict[str, Any]:
+    """Return each version with its state and who made and ended it, and the one that is shown."""
+    actors = {actor for row in versions for actor in (row.created_by, row.activated_by, row.discarded_by)}
+    names = people.names_of(actors)
+    rows = [
+        {
+            "row": row,
+            "state": labels.badge(labels.KIND_STATES, state_of(row)),
+            "made_by": labels.actor_words(row.created_by, names),
+            "ended_at": row.discarded_at or row.activated_at,
+            "ended_by": labels.actor_words(row.discarded_by or row.activated_by, names),
+            "is_shown": row.pk == shown.pk,
+        }
+        for row in versions
+    ]
+    return {"versions": rows, "this": next(row for row in rows if row["is_shown"])}
+
+
+def _answered(request: HttpRequest, answer: Versioned | Problem, *, page: str, done: str) -> HttpResponse:
     if isinstance(answer, Problem):
         if answer.status == HTTPStatus.NOT_FOUND:
             raise Http404

@@ -4,12 +4,10 @@ from collections.abc import Iterable
 
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Finding
-from runtime.contracts.workflow import BudgetOf
-from runtime.kernel import budget_rules
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.gate_input import Case
-from runtime.kernel.workflows import steps
+from runtime.kernel.workflows import budgets, steps
 
 
 def check_workflow(case: Case) -> Iterable[Finding]:
@@ -26,9 +24,14 @@ def check_workflow(case: Case) -> Iterable[Finding]:
         said = "It is not known where the flow stands in its workflow."
         yield findings.fail(CheckName.WORKFLOW, Reason.POLICY_VIOLATION, said)
         return
-    asked = steps.Asked(
-        instruction=steps.PROPOSE, now_ms=case.now_ms, input=case.proposal.params, left=_left(case)
+    left = budgets.remainders(
+        case.facts.compute,
+        opened_at_ms=case.facts.flow.opened_at_ms,
+        escalation_tokens=case.facts.escalation_tokens,
+        per_hour=case.manifest.escalations_per_hour,
+        now_ms=case.now_ms,
     )
+    asked = steps.Asked(instruction=steps.PROPOSE, now_ms=case.now_ms, input=case.proposal.params, left=left)
     for objection in steps.check(workflow, fold, asked):
         yield findings.by_rule(
             objection.on_fail,
@@ -37,17 +40,3 @@ def check_workflow(case: Case) -> Iterable[Finding]:
             objection.message,
             subject=objection.subject,
         )
-
-
-def _left(case: Case) -> dict[BudgetOf, int]:
-    compute = case.facts.compute
-    left = budget_rules.left(compute)
-    found = {
-        BudgetOf.TOKENS: left.get("tokens_left"),
-        BudgetOf.COST: left.get("cost_left_micros"),
-        BudgetOf.TOOL_CALLS: left.get("tool_calls_left"),
-        BudgetOf.ESCALATIONS: case.facts.escalation_tokens,
-    }
-    if compute is not None and compute.ends_at_ms is not None:
-        found[BudgetOf.WALL_CLOCK] = max(0, compute.ends_at_ms - case.now_ms) // budget_rules.MILLI
-    return {budget: amount for budget, amount in found.items() if amount is not None}

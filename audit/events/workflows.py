@@ -1,0 +1,37 @@
+"""What happens to the workflows of agents, and to the steps of flows that follow one."""
+
+from audit.events.base import Event, Kind, Names, Text
+
+
+class WorkflowRegistered(Event):
+    """A version of a workflow; flows that begin with it keep it."""
+
+    kind = Kind.WORKFLOW_REGISTERED
+    workflow: str
+    version: str
+    digest: str
+
+
+class StepTaken(Event):
+    """A step that the flow's workflow allowed, as its agent reported it; `next` is what a router demands.
+
+    The commitments stand for the report and for where the flow stands after it.
+    """
+
+    kind = Kind.STEP_TAKEN
+    instruction: str
+    workflow: str
+    version: str
+    report_commitment: str
+    position_commitment: str
+    next: str | None = None
+
+
+class StepRefused(Event):
+    """A step that moved nothing; `asked` tells a report from a check before it."""
+
+    kind = Kind.STEP_REFUSED
+    instruction: str
+    asked: Text
+    policies: Names
+    codes: Names

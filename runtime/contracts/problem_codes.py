@@ -228,6 +228,12 @@ class ProblemCode(StrEnum):
     TOO_MANY_STEPS = _flow(
         "TOO_MANY_STEPS", 429, "Too many steps", "The flow has the maximum number of reasoning steps."
     )
+    NO_WORKFLOW = _flow(
+        "NO_WORKFLOW",
+        409,
+        "No workflow",
+        "The agent's active manifest names no workflow that can be followed.",
+    )
     TOO_MANY_ARTIFACTS = _flow(
         "TOO_MANY_ARTIFACTS", 409, "Too many artifacts", "The agent has the maximum number of artifacts."
     )

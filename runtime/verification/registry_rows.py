@@ -95,6 +95,7 @@ class RegistryRowCheck(LastEntryRows):
             bucket = buckets.get(key)
             if bucket is None:
                 found.same(entry, "agent.bucket_at", None, row["bucket_at"])
+                found.same(entry, "agent.escalation_millitokens", 0, row["escalation_millitokens"])
                 continue
             # It is written when it is spent from or filled; what time fills is worked out from there.
             spent = bucket.kind == Kind.BUDGET_SPENT

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from audit import canonical
+from audit.models import LedgerEntry
+from runtime.advice.models import DecisionPackageRow
 from runtime.flows.models import Verdict
 from runtime.kernel.gate import pipeline
 from runtime.registry.models import Ruleset
@@ -110,6 +112,16 @@ def test_a_package_that_asks_for_a_person_escalates(agent: api_client.Caller, df
     answer = propose(agent, dfid, decision_id).ok()
     assert {reason["code"] for reason in answer["reasons"]} == {"R_FOLLOWS_DECISION"}
     assert answer["verdict"] == "ESCALATE"
+
+
+def test_a_package_that_was_changed_is_followed_by_nothing(agent: api_client.Caller, dfid: str) -> None:
+    decision_id = package(agent, dfid)
+    row = DecisionPackageRow.objects.get()
+    DecisionPackageRow.objects.filter(pk=row.pk).update(body=bytes(row.body).replace(b"48000", b"20000"))
+    answer = propose(agent, dfid, decision_id, premium_cents=20_000).ok()
+    assert (answer["verdict"], answer["reasons"][0]["code"]) == ("REJECT", "R_FOLLOWS_DECISION")
+    told = LedgerEntry.objects.get(kind="row:mismatched").payload
+    assert (told["row"], told["row_id"]) == ("decisionpackagerow.body", decision_id)
 
 
 def test_a_package_of_another_flow_costs_no_attempt(agent: api_client.Caller, dfid: str) -> None:

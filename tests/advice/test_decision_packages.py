@@ -6,10 +6,9 @@ import pytest
 
 from audit import canonical
 from audit.models import LedgerEntry
-from runtime.advice.models import DecisionPackageRow
+from runtime.advice.models import DecisionPackageRow, RuleOutput
 from runtime.advice.queries import packages
 from runtime.advice.services import advising
-from runtime.kernel import recommender
 from tests.support import api_client, underwriting
 from tests.support.underwriting import option
 
@@ -196,7 +195,7 @@ def test_a_package_is_an_entry_and_is_made_again_to_the_same_bytes(
         "method": "refine",
         "needs_person": False,
     }
-    assert recommender.recommend(packages.input_of(row)).to_bytes() == bytes(row.body)
+    assert packages.make_again(row) == bytes(row.body)
 
 
 def test_a_foreign_rule_output_is_not_found(agent: api_client.Caller, dfid: str) -> None:
@@ -222,3 +221,12 @@ def test_a_flow_decides_a_bounded_number_of_times(
 def test_an_ended_flow_is_given_no_advice(agent: api_client.Caller, dfid: str) -> None:
     agent.post(f"/flows/{dfid}/close", {"reason": "done"}).ok()
     agent.post(f"/flows/{dfid}/decide", {"objectives": []}).problem(409, "FLOW_NOT_OPEN")
+
+
+def test_a_rule_output_that_was_changed_is_built_on_by_nothing(agent: api_client.Caller, dfid: str) -> None:
+    output = underwriting.driver_rules(agent, dfid)
+    row = RuleOutput.objects.get(pk=output["rule_output_id"])
+    RuleOutput.objects.filter(pk=row.pk).update(body=bytes(row.body).replace(b"48000", b"10000"))
+    body = {"objectives": [], "rule_output_id": output["rule_output_id"]}
+    agent.post(f"/flows/{dfid}/decide", body).problem(409, "TAMPERED")
+    assert not DecisionPackageRow.objects.exists()

@@ -120,7 +120,7 @@ def test_a_changed_workflow_needs_a_new_version_and_a_flow_keeps_its_own(trader:
 
 def test_a_flow_without_a_workflow_takes_no_instruction(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
-    step(trader, dfid, "GENERATE").problem(422, "INVALID_REQUEST")
+    step(trader, dfid, "GENERATE").problem(409, "NO_WORKFLOW")
     assert "workflow" not in trader.get(f"/flows/{dfid}").ok()
 
 
@@ -128,7 +128,7 @@ def test_a_workflow_that_nobody_registered_grants_nothing(trader: api_client.Cal
     load()
     dfid = trader.open_flow()
     Workflow.objects.update(body=b"{}")
-    step(trader, dfid, "GENERATE").problem(422, "INVALID_REQUEST")
+    step(trader, dfid, "GENERATE").problem(409, "NO_WORKFLOW")
     verdict = trader.propose(dfid, api_client.proposal(trader.context(dfid))).ok()
     assert [reason["code"] for reason in verdict["reasons"]] == ["UNAUTHORIZED"]
 
@@ -210,6 +210,18 @@ def test_a_proposal_in_one_call_has_taken_no_step(trader: api_client.Caller) -> 
     del body["context_ref"]
     said = trader.post("/proposals", body, {"Idempotency-Key": "one"}).ok()
     assert "workflow" in [reason["check"] for reason in said["reasons"]]
+
+
+def test_a_position_that_was_changed_grants_nothing(trader: api_client.Caller) -> None:
+    load()
+    dfid = trader.open_flow()
+    step(trader, dfid, "GENERATE").ok(201)
+    row = WorkflowPosition.objects.get()
+    WorkflowPosition.objects.update(fold=bytes(row.fold).replace(b"GENERATE", b"VERIFY"))
+    step(trader, dfid, "PROPOSE").problem(409, "NO_WORKFLOW")
+    verdict = trader.propose(dfid, api_client.proposal(trader.context(dfid))).ok()
+    assert [reason["code"] for reason in verdict["reasons"]] == ["UNAUTHORIZED"]
+    assert LedgerEntry.objects.get(kind="row:mismatched").payload["row"] == "workflowposition.fold"
 
 
 def test_a_changed_position_is_found(trader: api_client.Caller) -> None:

@@ -31,6 +31,7 @@ from runtime.state.models import MemoryItem
 from runtime.state.services import memory
 from runtime.stops.services import stops
 from tests.support import (
+    advised_story,
     event_receivers,
     factories,
     fake_target,
@@ -98,6 +99,7 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     _notes(desk, asked, olivia)
     _feedback(trading_desk.flow_of(done).dfid, olivia)
     _registry(desk)
+    advised_story.write()
     _routes()
     _receivers()
     mara = _person("mara", Role.SENIOR)

@@ -6,6 +6,7 @@ from django.test import Client
 
 from audit import canonical
 from audit.access.roles import Role
+from runtime.advice.models import RuleOutput
 from runtime.packs.services import packs
 from runtime.registry.models import Ruleset
 from tests.support import api_client, underwriting
@@ -101,3 +102,14 @@ def test_bytes_that_are_not_the_recorded_ones_are_not_shown(operator: Client) ->
     Ruleset.objects.filter(pk=row.pk).update(body=bytes(row.body).replace(b"90000", b"10000"))
     assert "Does not match the ledger" in text_of(operator, "/rulesets/")
     assert "10000" not in operator.get(PAGE).content.decode()
+
+
+def test_outputs_that_were_changed_are_not_counted(operator: Client) -> None:
+    agent = api_client.session(underwriting.AGENT)
+    dfid = agent.open_flow()
+    for claims in (0, 1):
+        underwriting.driver_rules(agent, dfid, claims=claims)
+    RuleOutput.objects.filter(pk=RuleOutput.objects.latest("pk").pk).update(body=b"{}")
+    words = text_of(operator, PAGE)
+    assert "the newest 1 outputs of this version" in words
+    assert "1 output not counted" in words

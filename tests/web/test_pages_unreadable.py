@@ -14,9 +14,10 @@ from runtime.execution.services import attempting
 from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Flow, Intent, Outcome, Proposal, Verdict
 from runtime.guards.models import Guard, Review
-from runtime.registry.models import Agent, Manifest, PolicyKind, Target
+from runtime.registry.models import Agent, Manifest, PolicyKind, Ruleset, Target
 from runtime.state.services import memory
 from tests.support import (
+    advised_story,
     demo_scenes,
     factories,
     gate_cases,
@@ -46,6 +47,7 @@ LISTS = (
     "/people/",
     "/reviews/",
     "/reviews/?show=reviewed",
+    "/rulesets/",
     "/targets/",
     "/ledger/",
     "/incidents/",
@@ -78,6 +80,7 @@ COLUMNS = [pytest.param(*column, id=f"{column[0].__name__}.{column[1]}") for col
 def store_everything() -> None:
     """One of each thing that is stored."""
     demo_scenes.leave_in_doubt()
+    advised_story.write()
     with misbehaving_targets.stand_in(
         misbehaving_targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')
     ) as target:
@@ -106,6 +109,7 @@ def details() -> list[str]:
     """A page for each row that has one."""
     agents = Manifest.objects.values_list("agent__agent_id", "version")
     kinds = PolicyKind.objects.values_list("kind", "version")
+    rulesets = Ruleset.objects.values_list("ruleset", "version")
     contexts = Snapshot.objects.values_list("flow_id", "context_ref")
     return [
         *(f"/flows/{dfid}/" for dfid in Flow.objects.values_list("pk", flat=True)),
@@ -115,6 +119,7 @@ def details() -> list[str]:
         *(f"/agents/{name}/" for name, _ in agents),
         *(f"/agents/{name}/manifests/{version}/" for name, version in agents),
         *(f"/kinds/{name}/?version={version}" for name, version in kinds),
+        *(f"/rulesets/{name}/?version={version}" for name, version in rulesets),
     ]
 
 

@@ -1,16 +1,18 @@
 """Reads of decision packages, for the gate, for calls and for pages."""
 
-from collections.abc import Sequence
 from uuid import UUID
 
+from audit import queries
+from audit.events import Kind
 from runtime.advice.models import DecisionPackageRow
 from runtime.contracts.decision import DecisionInput, DecisionPackage
 from runtime.contracts.facts import DecisionFacts
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
+from runtime.core import mismatches
+from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow
-
-MOST_SHOWN = 20
+from runtime.kernel import recommender
 
 
 def get_package(*, flow: Flow, decision_id: str) -> DecisionPackageRow | None:
@@ -28,11 +30,22 @@ def count_in(flow: Flow) -> int:
     return DecisionPackageRow.objects.filter(flow=flow).count()
 
 
-def get_facts(*, flow: Flow, decision_id: str) -> DecisionFacts | None:
+def compare(row: DecisionPackageRow) -> Mismatch | None:
+    """Whether a package is the one that was recorded when it was made."""
+    kinds = (Kind.DECISION_RECOMMENDED,)
+    told = queries.list_payloads(tenant=row.tenant, stream=str(row.flow_id), kinds=kinds)
+    digests = {payload["decision_id"]: payload["package_digest"] for _, payload in told}
+    recorded = digests.get(str(row.pk), mismatches.NOT_RECORDED)
+    return mismatches.compare("decisionpackagerow.body", str(row.pk), recorded, row.body)
+
+
+def get_facts(*, flow: Flow, decision_id: str) -> DecisionFacts | Mismatch | None:
     """What the gate may know of a package of this flow; None for any other id."""
     row = get_package(flow=flow, decision_id=decision_id)
     if row is None:
         return None
+    if mismatch := compare(row):
+        return mismatch
     package = document_of(row)
     selected = package.selected_action
     return DecisionFacts(
@@ -51,16 +64,10 @@ def refuse_unknown(*, flow: Flow, decision_id: str | None) -> Problem | None:
     return Problem(code=ProblemCode.DECISION_NOT_FOUND, detail=detail, dfid=str(flow.dfid))
 
 
-def list_of_flow(dfid: UUID) -> Sequence[DecisionPackage]:
-    """The newest packages of a flow, without those whose words were erased."""
-    rows = DecisionPackageRow.objects.filter(flow=dfid).order_by("-decision_id")[:MOST_SHOWN]
-    return [document_of(row) for row in rows if bytes(row.body)]
-
-
-def input_of(row: DecisionPackageRow) -> DecisionInput:
-    """What a package was made from.
+def make_again(row: DecisionPackageRow) -> bytes:
+    """The package that the stored input gives today: of an untouched row, its own bytes.
 
     Raises:
-        ValueError: where it cannot be read, as after an erasure.
+        ValueError: where the stored input cannot be read, as after an erasure.
     """
-    return DecisionInput.from_bytes(bytes(row.input))
+    return recommender.recommend(DecisionInput.from_bytes(bytes(row.input))).to_bytes()

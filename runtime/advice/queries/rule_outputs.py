@@ -1,10 +1,16 @@
 """Reads of rule outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
+from audit import cells, queries
+from audit.events import Kind
 from runtime.advice.models import RuleOutput
 from runtime.contracts.ruleset import RuleInput, RuleOutputDocument
+from runtime.core import mismatches
+from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow
 from runtime.kernel.rulesets import evaluate
 from runtime.registry.models import Ruleset
@@ -12,7 +18,6 @@ from runtime.registry.queries import ruleset_versions
 
 # How many of the newest outputs the page of a ruleset counts.
 MOST_COUNTED = 1000
-MOST_SHOWN = 20
 
 
 def get_output(*, flow: Flow, rule_output_id: UUID) -> RuleOutput | None:
@@ -41,14 +46,37 @@ def make_again(row: RuleOutput) -> bytes:
     return evaluate.output(ruleset_versions.contract_of(row.ruleset), asked).to_bytes()
 
 
-def list_of_flow(dfid: UUID) -> Sequence[RuleOutput]:
-    """The newest rule outputs of a flow, without those whose words were erased."""
-    rows = RuleOutput.objects.select_related("ruleset").filter(flow=dfid).order_by("-rule_output_id")
-    return [row for row in rows[:MOST_SHOWN] if bytes(row.body)]
+def compare(row: RuleOutput) -> Mismatch | None:
+    """Whether an output is the one that was recorded when the rules were asked."""
+    told = queries.list_payloads(tenant=row.tenant, stream=str(row.flow_id), kinds=(Kind.RULES_EVALUATED,))
+    recorded = _digests(payload for _, payload in told).get(str(row.pk), mismatches.NOT_RECORDED)
+    return mismatches.compare("ruleoutput.body", str(row.pk), recorded, row.body)
 
 
-def list_newest(rulesets: Sequence[Ruleset]) -> Sequence[RuleOutputDocument]:
-    """The newest outputs of some versions, without those whose words were erased; bounded."""
+@dataclass(frozen=True, kw_only=True)
+class Newest:
+    """The newest outputs of some versions, and how many were left out: they are not what was recorded."""
+
+    documents: Sequence[RuleOutputDocument]
+    untrusted: int
+
+
+def list_newest(rulesets: Sequence[Ruleset]) -> Newest:
+    """At most MOST_COUNTED, without those whose words were erased."""
     rows = RuleOutput.objects.filter(ruleset__in=rulesets).order_by("-rule_output_id")
-    bodies = rows.values_list("body", flat=True)[:MOST_COUNTED]
-    return [RuleOutputDocument.from_bytes(bytes(body)) for body in bodies if bytes(body)]
+    held = [row for row in rows[:MOST_COUNTED] if cells.bytes_of(row.body) != b""]
+    told = queries.list_payloads_of_streams(
+        tenant=rulesets[0].tenant if rulesets else "",
+        streams={str(row.flow_id) for row in held},
+        kinds=(Kind.RULES_EVALUATED,),
+    )
+    recorded = _digests(payload for _, payload in told)
+    trusted = [row for row in held if cells.digest_of(row.body) == recorded.get(str(row.pk))]
+    return Newest(
+        documents=[document_of(row) for row in trusted],
+        untrusted=len(held) - len(trusted),
+    )
+
+
+def _digests(payloads: Iterable[dict[str, Any]]) -> dict[str, str]:
+    return {payload["rule_output_id"]: payload["output_digest"] for payload in payloads}

@@ -93,7 +93,8 @@ def ask_rules(*, agent: Agent, dfid: UUID, asked: RulesRequest) -> RuleOutputDoc
 def decide(*, agent: Agent, dfid: UUID, asked: DecideRequest) -> DecisionPackage | Problem:
     """Recommend an action in a flow of the agent that has not ended, or say that a person must decide.
 
-    404 for a rule output that is not of this flow, 422 for ids that are given twice, 429 past MOST_IN_FLOW.
+    404 for a rule output that is not of this flow, 409 for one that is not as it was recorded, 422 for ids
+    that are given twice, 429 past MOST_IN_FLOW.
     """
     flow = flows.lock_open(agent=agent, dfid=dfid, once_ended=_ENDED)
     if isinstance(flow, Problem):
@@ -107,6 +108,9 @@ def decide(*, agent: Agent, dfid: UUID, asked: DecideRequest) -> DecisionPackage
         if built_on is None:
             detail = "The flow has no rule output of this id. Ask its rules first."
             return Problem(code=ProblemCode.RULE_OUTPUT_NOT_FOUND, detail=detail, dfid=str(dfid))
+        if rule_outputs.compare(built_on) is not None:
+            detail = "The stored rule output does not match the ledger. Ask its rules again."
+            return Problem(code=ProblemCode.TAMPERED, detail=detail, dfid=str(dfid))
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
     given = _input(agent, journal, asked, built_on).to_bytes()
     package = recommender.recommend(DecisionInput.from_bytes(given))

@@ -52,7 +52,8 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
     mismatches.require(_mismatch(row))
     contract, state = ruleset_versions.contract_of(row), ruleset_versions.state_of(row)
     active = next((version for version in versions if version.active), None)
-    outputs = rule_outputs.list_newest([row])
+    newest = rule_outputs.list_newest([row])
+    outputs = newest.documents
     fired = _fired(outputs)
     approved = rulesets.VersionedRuleset(row.tenant, ruleset).may_activate(row, actor=actor_of(request.user))
     context = {
@@ -87,6 +88,7 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
             for guard in contract.guardrails
         ],
         "outputs": len(outputs),
+        "untrusted": newest.untrusted,
         "statuses": Counter(str(output.status) for output in outputs).most_common(),
         "conflicts": _conflicts(outputs),
         "findings": [

@@ -89,6 +89,8 @@ def _as_i_json(schema: Any) -> Any:
             limits = {"pattern": TEXT}
         case "integer" | "number":
             limits = {"minimum": -MAX_SAFE_INTEGER, "maximum": MAX_SAFE_INTEGER}
+        case "object" if "patternProperties" in schema:
+            limits = {"additionalProperties": False}  # a name of another form is refused
     return {**limits, **{key: _as_i_json(member) for key, member in schema.items()}}
 
 

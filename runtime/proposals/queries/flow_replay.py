@@ -15,6 +15,9 @@ from audit import canonical, cells
 from audit.events import Kind
 from audit.models import LedgerEntry
 from audit.verification import verify
+from audit.verification.row_checks import Entry
+from runtime.advice.models import DecisionPackageRow, RuleOutput
+from runtime.advice.queries import packages, rule_outputs
 from runtime.flows.models import Flow, Proposal
 from runtime.flows.queries import intent_records
 from runtime.kernel import outcomes
@@ -47,6 +50,8 @@ _COUNTED = {
     Kind.OUTCOME_RECORDED: "outcomes",
     Kind.RECORD_SCORED: "scorecards",
     Kind.RECORD_EMITTED: "records",
+    Kind.RULES_EVALUATED: "rule_outputs",
+    Kind.DECISION_RECOMMENDED: "decision_packages",
 }
 
 
@@ -130,6 +135,7 @@ def _replay(history: RecordedHistory) -> ReplayResult:
             next(replay_rows.compare(history), None)
             or next(_judged_otherwise(history), None)
             or next(_named_otherwise(history), None)
+            or next(_advised_otherwise(history), None)
         )
     except verify.UNREADABLE as error:
         return ReplayDifference(
@@ -209,6 +215,39 @@ def _named_otherwise(history: RecordedHistory) -> Iterator[Unlike]:
                 found=canonical.encode(found).decode(),
                 proposal_id=intent["proposal_id"],
             )
+
+
+def _advised_otherwise(history: RecordedHistory) -> Iterator[Unlike]:
+    """Rule outputs and decision packages that their stored input, read again, gives otherwise today."""
+    of_rules = {entry.payload["rule_output_id"]: entry for entry in history.of_kind(Kind.RULES_EVALUATED)}
+    outputs = RuleOutput.objects.select_related("ruleset").filter(pk__in=of_rules).exclude(input=b"")
+    for output in outputs if of_rules else ():
+        entry, made = of_rules[str(output.pk)], rule_outputs.make_again(output)
+        yield from _unlike_advice(
+            entry, "ruleoutput.body", str(output.pk), entry.payload["output_digest"], made
+        )
+    of_packages = {
+        entry.payload["decision_id"]: entry for entry in history.of_kind(Kind.DECISION_RECOMMENDED)
+    }
+    stored = DecisionPackageRow.objects.filter(pk__in=of_packages).exclude(input=b"")
+    for package in stored if of_packages else ():
+        entry, made = of_packages[str(package.pk)], packages.make_again(package)
+        yield from _unlike_advice(
+            entry, "decisionpackagerow.body", str(package.pk), entry.payload["package_digest"], made
+        )
+
+
+def _unlike_advice(entry: Entry, row: str, row_id: str, recorded: str, made: bytes) -> Iterator[Unlike]:
+    if canonical.digest(made) != recorded:
+        yield Unlike(
+            change=Change.POLICY,
+            seq=entry.seq,
+            row=row,
+            row_id=row_id,
+            recorded=recorded,
+            found=canonical.digest(made),
+            body=made,
+        )
 
 
 def _name_again(given: bytes, rules: bytes, *, receipt: bytes, steps: Sequence[str]) -> dict[str, Any]:

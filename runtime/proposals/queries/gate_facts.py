@@ -18,7 +18,15 @@ from audit import actors, canonical, statements
 from runtime.advice.queries import packages
 from runtime.contexts.models import Snapshot
 from runtime.contracts import timestamps
-from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, ResourceFacts, SnapshotFacts
+from runtime.contracts.facts import (
+    AgentFacts,
+    DecisionFacts,
+    Facts,
+    FlowFacts,
+    Lift,
+    ResourceFacts,
+    SnapshotFacts,
+)
 from runtime.contracts.manifest import DEFAULT_RETRY_WINDOW_S
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
@@ -145,7 +153,7 @@ def get_facts(
     session_valid: bool,
     lifts: tuple[Lift, ...],
     at: datetime,
-    decision_id: str | None = None,
+    decision: DecisionFacts | None = None,
 ) -> Facts:
     """The facts of one case at `at`. The caller holds the locks of flow and agent."""
     kind, world, unsafe = rules.kind, dict[str, Any](), ""
@@ -179,11 +187,18 @@ def get_facts(
         evidence=None
         if kind is None
         else required_evidence.get_evidence(flow=flow, kind=kind, params=params),
-        decision=None
-        if kind is None or not kind.follows_decision or decision_id is None
-        else packages.get_facts(flow=flow, decision_id=decision_id),
+        decision=decision,
         unsafe=unsafe or None,
     )
+
+
+def find_decision(
+    *, flow: Flow, rules: PolicyBundle, decision_id: str | None
+) -> DecisionFacts | Mismatch | None:
+    """What the gate may know of the decision package that a proposal says it follows, where its kind asks."""
+    if rules.kind is None or not rules.kind.follows_decision or decision_id is None:
+        return None
+    return packages.get_facts(flow=flow, decision_id=decision_id)
 
 
 def feature_sources(rules: PolicyBundle) -> tuple[str, ...]:
@@ -203,7 +218,7 @@ def get_facts_of_now(
     rules: PolicyBundle,
     params: dict[str, Any],
     at: datetime,
-    decision_id: str | None = None,
+    decision: DecisionFacts | None = None,
 ) -> Facts:
     """The facts of a proposal that was judged before: nobody sends it now, so no session is in question."""
     return get_facts(
@@ -216,7 +231,7 @@ def get_facts_of_now(
         session_valid=True,
         lifts=(),
         at=at,
-        decision_id=decision_id,
+        decision=decision,
     )
 
 

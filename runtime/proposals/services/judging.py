@@ -87,6 +87,10 @@ def judge(
     rules, mismatches = gate_facts.follow(
         compared or gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind), followed
     )
+    decision = gate_facts.find_decision(flow=flow, rules=rules, decision_id=document.decision_id)
+    if isinstance(decision, Mismatch):
+        mismatches = (*mismatches, decision)
+        decision = None
     facts = gate_facts.get_facts(
         flow=flow,
         agent=agent,
@@ -97,7 +101,7 @@ def judge(
         session_valid=session_valid,
         lifts=lifts,
         at=at,
-        decision_id=document.decision_id,
+        decision=decision,
     )
     if isinstance(followed, Standing):
         facts = facts.model_copy(update={"workflow": followed.fold})
@@ -190,8 +194,14 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     rules = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
     judged_by, stood = _workflow_then(proposal.verdict)
     rules = rules.model_copy(update={"workflow": judged_by})
+    decision = gate_facts.find_decision(flow=flow, rules=rules, decision_id=asked.decision_id)
     known = gate_facts.get_facts_of_now(
-        flow=flow, agent=agent, rules=rules, params=asked.params, at=at, decision_id=asked.decision_id
+        flow=flow,
+        agent=agent,
+        rules=rules,
+        params=asked.params,
+        at=at,
+        decision=None if isinstance(decision, Mismatch) else decision,
     )
     status = AgentStatus.ACTIVE if known.agent.status is AgentStatus.PASSIVE else known.agent.status
     nothing = {"tokens_used": 0, "cost_used_micros": 0, "tool_calls_used": 0, "ends_at_ms": None}

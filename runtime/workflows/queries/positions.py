@@ -7,9 +7,11 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from audit import canonical, statements
+from audit import canonical, queries, statements
+from audit.events import Kind
 from runtime.contracts import api_schemas
 from runtime.contracts.workflow import WorkflowDocument, WorkflowFold
+from runtime.core import mismatches
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow
 from runtime.kernel.workflows import steps
@@ -34,7 +36,8 @@ class Standing:
 def find(flow: Flow, agent: Agent) -> Standing | Mismatch | None:
     """Where the flow stands; None where neither it nor its agent's active manifest names a workflow.
 
-    A flow keeps the version that it began with. A workflow that is not as it was registered is a mismatch.
+    A flow keeps the version that it began with. A mismatch is a workflow that is not as it was registered, or
+    a fold that is not as the last step left it.
     """
     row = _OF_FLOW.first(dfid=flow.pk)
     if row is not None and not bytes(row.fold):
@@ -49,7 +52,7 @@ def find(flow: Flow, agent: Agent) -> Standing | Mismatch | None:
         if named is None:
             return workflow_versions.missing(manifest.workflow)
         workflow = named
-    mismatch = workflow_versions.compare(workflow)
+    mismatch = workflow_versions.compare(workflow) or (None if row is None else compare(row))
     if mismatch is not None:
         return mismatch
     document = workflow_versions.document_of(bytes(workflow.body))
@@ -62,6 +65,21 @@ def _of_flow(*, dfid: UUID) -> QuerySet[WorkflowPosition]:
 
 
 _OF_FLOW: Final = statements.Read(_of_flow)
+
+
+def compare(row: WorkflowPosition) -> Mismatch | None:
+    """Whether the fold is as the last step left it, or before the first as its workflow begins."""
+    tenant = row.workflow.tenant
+    last = queries.last_payload(tenant=tenant, stream=str(row.flow_id), kind=Kind.STEP_TAKEN)
+    if last is None and is_at_start(row):
+        return None
+    return mismatches.compare_committed(
+        "workflowposition.fold",
+        str(row.flow_id),
+        tenant=tenant,
+        commitment=None if last is None else last["position_commitment"],
+        body=row.fold,
+    )
 
 
 def fold_of(row: WorkflowPosition) -> WorkflowFold:

@@ -124,8 +124,11 @@ def _locate(agent: Agent, dfid: UUID) -> tuple[Journal, Standing] | Problem:
     locked = agents.lock_by_pk(pk=agent.pk)
     standing = standings.find(flow, locked)
     if standing is None or isinstance(standing, Mismatch):
-        said = "The agent's active manifest names no workflow that can be followed."
-        return Problem(code=ProblemCode.INVALID_REQUEST, detail=said, dfid=str(flow.dfid))
+        said = (
+            "The agent's active manifest names no workflow that can be followed. Report steps of free form, "
+            "or have an admin activate a manifest with a workflow."
+        )
+        return Problem(code=ProblemCode.NO_WORKFLOW, detail=said, dfid=str(flow.dfid))
     Flow.objects.filter(pk=flow.pk).update(steps_reported=flow.steps_reported + 1)
     return Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now()), standing
 

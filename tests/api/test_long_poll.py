@@ -9,12 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-import uvicorn
 
 from audit.live import hints
-from dir_console.asgi import application
 from runtime.registry.services import credentials
-from tests.support import api_client
+from tests.support import api_client, served
 from tests.support.wait_until import until
 
 PROMPT_S = 12.0  # a call that nobody woke takes 15 s or more: it asks for that much
@@ -64,18 +62,10 @@ class Site:
 def site(real_db: str) -> Iterator[Site]:
     """The whole application on a port of its own."""
     api_client.load_pack()
-    config = uvicorn.Config(application, port=0, log_level="critical", lifespan="on")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    until(lambda: server.started)
-    running = Site(server.servers[0].sockets[0].getsockname()[1])
-    try:
+    with served.on_a_port() as port:
+        running = Site(port)
         yield running
-    finally:
         running.pool.shutdown()
-        server.should_exit = True
-        thread.join(timeout=60)
 
 
 def test_news_end_the_wait_at_once(site: Site) -> None:

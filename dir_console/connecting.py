@@ -1,0 +1,108 @@
+"""What to put where, so that an agent works under this console: texts for `manage.py connect`."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_PYTHON: Final = """\
+# pip install dir-console-client
+import os
+
+from dir_console_client import Client
+
+with Client("{url}", agent_id="{agent_id}", key=os.environ["DIR_AGENT_KEY"], manifest_version="{version}") as console:
+    result = console.act(
+        "{kind}",
+        {params},
+        confidence=0.9,
+        explain="Why this, and why now.",
+    )
+    print(result.words())
+"""
+_LANGGRAPH: Final = """\
+# pip install "dir-console-client[langgraph]"
+import os
+
+from dir_console_client import Client
+from dir_console_client.langgraph import governed_tool, resume_when_decided
+
+console = Client("{url}", agent_id="{agent_id}", key=os.environ["DIR_AGENT_KEY"], manifest_version="{version}")
+tools = [governed_tool(console, kind) for kind in {kinds}]
+# Give `tools` to your graph, which needs a checkpointer. When a person must decide, `invoke` returns with an
+# interrupt; this waits for the decision in the browser and lets the graph go on:
+#     resume_when_decided(graph, config, console)
+"""
+_HOOK: Final = """\
+# pip install dir-console-client, then add this to the coding agent's settings (for example .claude/settings.json):
+{settings}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """An agent as it is registered: the active manifest's version, and its kinds with their parameters' schemas."""
+
+    url: str
+    agent_id: str
+    version: str
+    kinds: Mapping[str, Mapping[str, Any]]
+
+
+def python(to: Connection) -> str:
+    """A program of ten lines that acts once."""
+    kind, schema = next(iter(to.kinds.items()))
+    params = json.dumps(example_of(schema)).replace("true", "True").replace("false", "False")
+    return _PYTHON.format(
+        url=to.url, agent_id=to.agent_id, version=to.version, kind=kind, params=params.replace("null", "None")
+    )
+
+
+def langgraph(to: Connection) -> str:
+    """Tools of a LangGraph agent, one for each kind."""
+    return _LANGGRAPH.format(
+        url=to.url, agent_id=to.agent_id, version=to.version, kinds=json.dumps(list(to.kinds))
+    )
+
+
+def hook(to: Connection) -> str:
+    """Settings of a coding agent that asks before it runs a tool."""
+    kind = next(iter(to.kinds))
+    command = {"type": "command", "command": "dir-hook", "timeout": 330}
+    settings = {
+        "env": {
+            "DIR_URL": to.url,
+            "DIR_AGENT_ID": to.agent_id,
+            "DIR_MANIFEST_VERSION": to.version,
+            "DIR_HOOK_KIND": kind,
+            "DIR_HOOK_WAIT_S": "300",
+        },
+        "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [command]}]},
+    }
+    return _HOOK.format(settings=json.dumps(settings, indent=2))
+
+
+CONFIGURATIONS: Final[Mapping[str, Callable[[Connection], str]]] = {
+    "python": python,
+    "langgraph": langgraph,
+    "hook": hook,
+}
+
+
+def example_of(schema: Mapping[str, Any]) -> Any:
+    """A value that has the form of a schema: required members only, the least that each allows."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "const" in schema:
+        return schema["const"]
+    match schema.get("type"):
+        case "object":
+            members = schema.get("properties", {})
+            return {name: example_of(members.get(name, {})) for name in schema.get("required", [])}
+        case "array":
+            return [example_of(schema.get("items", {}))] * int(schema.get("minItems", 0))
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return True
+    return "..."

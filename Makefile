@@ -98,7 +98,7 @@ check-lint: $(STAMP)
 check-types: $(STAMP)
 	$(APART) $(BIN)/mypy
 check-imports: $(STAMP)
-	$(BIN)/lint-imports
+	PYTHONPATH=sdk $(BIN)/lint-imports
 check-structure: $(STAMP)
 	$(APART) $(BIN)/python -m pytest -q tests/architecture
 check-migrations: $(STAMP)

@@ -11,7 +11,8 @@ import os
 
 from dir_console_client import Client
 
-with Client("{url}", agent_id="{agent_id}", key=os.environ["DIR_AGENT_KEY"], manifest_version="{version}") as console:
+agent = {{"agent_id": "{agent_id}", "manifest_version": "{version}", "key": os.environ["DIR_AGENT_KEY"]}}
+with Client("{url}", **agent) as console:
     result = console.act(
         "{kind}",
         {params},
@@ -27,21 +28,22 @@ import os
 from dir_console_client import Client
 from dir_console_client.langgraph import governed_tool, resume_when_decided
 
-console = Client("{url}", agent_id="{agent_id}", key=os.environ["DIR_AGENT_KEY"], manifest_version="{version}")
+agent = {{"agent_id": "{agent_id}", "manifest_version": "{version}", "key": os.environ["DIR_AGENT_KEY"]}}
+console = Client("{url}", **agent)
 tools = [governed_tool(console, kind) for kind in {kinds}]
-# Give `tools` to your graph, which needs a checkpointer. When a person must decide, `invoke` returns with an
-# interrupt; this waits for the decision in the browser and lets the graph go on:
+# Give `tools` to your graph, which needs a checkpointer. When a person must decide, `invoke` returns with
+# an interrupt; this waits for the decision in the browser and lets the graph go on:
 #     resume_when_decided(graph, config, console)
 """
 _HOOK: Final = """\
-# pip install dir-console-client, then add this to the coding agent's settings (for example .claude/settings.json):
+# pip install dir-console-client, then add this to the settings of the coding agent:
 {settings}
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """An agent as it is registered: the active manifest's version, and its kinds with their parameters' schemas."""
+    """An agent as it is registered: the version of its active manifest, its kinds and their parameters."""
 
     url: str
     agent_id: str

@@ -62,7 +62,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "promises",
         ),
     ),
-    ("For agent authors", ("agent-quickstart", "agent-tables", "problems")),
+    ("For agent authors", ("agent-quickstart", "connect", "agent-tables", "problems")),
     ("Reference", ("reasons", "states", "events", "ocsf", "erased-columns", "settings", "checks")),
 )
 MORE = "More"

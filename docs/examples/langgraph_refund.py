@@ -1,6 +1,7 @@
 """A LangGraph agent that refunds: DIR_AGENT_KEY=... python docs/examples/langgraph_refund.py http://127.0.0.1:8000
 
-It has no model: its one node calls the tool as a model would. The refund needs a person; decide it in the browser.
+It has no model: its one node calls the tool as a model would. The refund needs a person: decide it in the
+browser.
 """
 
 import os

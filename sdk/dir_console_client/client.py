@@ -18,8 +18,9 @@ T = TypeVar("T")
 class _Settings:
     """Where the console is, and who the agent is.
 
-    `key` is the agent's key, as an admin issued it; keep it out of code and logs. `manifest_version` is the version
-    of the manifest that the agent was built for. `patience_s` bounds how long one call is tried again.
+    `key` is the agent's key, as an admin issued it; keep it out of code and logs. `manifest_version` is the
+    version of the manifest that the agent was built for. `patience_s` bounds how long one call is tried
+    again.
     """
 
     def __init__(

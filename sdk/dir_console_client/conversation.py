@@ -1,8 +1,8 @@
 """The conversation with a console, without any input or output.
 
-Each call is a generator: it yields what to send and how long to pause, and is sent what came back. The clients for
-threads and for event loops drive the same generators, so both keep the same rules: one session, the same key on
-every try, and safe mode where the console does not let the agent act.
+Each call is a generator: it yields what to send and how long to pause, and is sent what came back. The
+clients for threads and for event loops drive the same generators, so both keep the same rules: one session,
+the same key on every try, and safe mode where the console does not let the agent act.
 """
 
 import random
@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
 from dir_console_client.errors import Refused, SafeMode
@@ -69,6 +69,26 @@ class Answer:
 
 class NoAnswer(Exception):
     """Thrown into a generator by its driver: the call was refused by the network, broken off, or too slow."""
+
+
+class ProposalFields(TypedDict, total=False):
+    """What a proposal may say beside its kind and parameters.
+
+    `trigger` is why a flow is opened, any JSON. `valid_for_s` (60) is how long the action may wait, and
+    `constraints` are further bounds that its kind declares. `confidence` is between 0 and 1. `decision_id`
+    names a decision package that is followed. `key` makes a repeat the same proposal.
+    """
+
+    trigger: Any
+    dfid: str
+    context_ref: str
+    seen: Mapping[str, int]
+    valid_for_s: int
+    constraints: Mapping[str, Any]
+    confidence: float
+    explain: str | None
+    decision_id: str
+    key: str
 
 
 Talk = Generator[Call | Pause, Answer, T]
@@ -153,43 +173,24 @@ class Conversation:
 
     # proposals
 
-    def propose(
-        self,
-        kind: str,
-        params: Mapping[str, Any],
-        *,
-        trigger: Any = None,
-        dfid: str | None = None,
-        context_ref: str | None = None,
-        seen: Mapping[str, int] | None = None,
-        valid_for_s: int = 60,
-        constraints: Mapping[str, Any] | None = None,
-        confidence: float | None = None,
-        explain: str | None = None,
-        decision_id: str | None = None,
-        key: str | None = None,
-    ) -> Talk[Verdict]:
+    def propose(self, kind: str, params: Mapping[str, Any], **more: Unpack[ProposalFields]) -> Talk[Verdict]:
         """Propose an action; the verdict on it.
 
-        Without `dfid` a flow is opened for it in the same call. Without `context_ref` it is judged on the facts of
-        now: a kind that depends on facts wants to know in `seen` which versions of them it was decided on, or a
-        context. A repeat under the same `key` is judged once.
+        Without `dfid` a flow is opened for it in the same call. Without `context_ref` it is judged on the
+        facts of now: a kind that depends on facts wants to know in `seen` which versions of them it was
+        decided on, or a context. A repeat under the same `key` is judged once.
         """
-        body = {
-            "policy_kind": kind,
-            "params": dict(params),
-            "execution_constraints": {"validity_window_sec": valid_for_s, **(constraints or {})},
-            "confidence": confidence,
-            "explain": explain,
-            "decision_id": decision_id,
-            "seen": None if seen is None else dict(seen),
-            "dfid": dfid,
-            "context_ref": context_ref,
-            "context": None if context_ref else "current",
-            "trigger": None if dfid else trigger if trigger is not None else kind,
-        }
+        fields = dict(more)
+        key = str(fields.pop("key", None) or uuid.uuid4())
+        window = {"validity_window_sec": fields.pop("valid_for_s", 60), **(more.get("constraints") or {})}
+        if not fields.get("context_ref"):
+            fields["context"] = "current"
+        if not fields.get("dfid"):
+            fields.setdefault("trigger", kind)
+        body = {**fields, "policy_kind": kind, "params": dict(params), "execution_constraints": window}
+        body.pop("constraints", None)
         sent = {name: value for name, value in body.items() if value is not None}
-        return verdict_of((yield from self._call("POST", "/proposals", sent, key=key or str(uuid.uuid4()))))
+        return verdict_of((yield from self._call("POST", "/proposals", sent, key=key)))
 
     def wait(
         self,
@@ -229,10 +230,10 @@ class Conversation:
         *,
         timeout_s: float = 300.0,
         on_question: OnQuestion | None = None,
-        **proposal: Any,
+        **more: Unpack[ProposalFields],
     ) -> Talk[Result]:
         """`propose`, whose other arguments it takes, and `wait` for what becomes of it."""
-        verdict = yield from self.propose(kind, params, **proposal)
+        verdict = yield from self.propose(kind, params, **more)
         if verdict.is_rejected:
             return Result(status=Status.REJECTED, dfid=verdict.dfid, verdict=verdict, effect="NOT_HAPPENED")
         return (
@@ -340,7 +341,7 @@ def _is_busy(answer: Answer) -> bool:
 
 
 def _end_of(events: list[Event], heard: Result) -> Result | None:
-    """The result that these events end a flow with; the last outcome counts, since a receipt can come late."""
+    """The result that these events end a flow with; the last outcome counts: a receipt can come late."""
     of_type = {event.event_type: event.data for event in events}
     if (told := of_type.get("EXECUTION_OUTCOME")) is not None:
         return replace(

@@ -1,11 +1,12 @@
 """`dir-hook`: asks the console before a coding agent runs a tool.
 
-Coding agents call a hook before each use of a tool (`PreToolUse`): JSON on standard input, the decision as JSON on
-standard output. What the console permits runs, what it rejects does not, and what needs a person waits here for one.
-Whatever goes wrong, the tool is denied with words that say why.
+Coding agents call a hook before each use of a tool (`PreToolUse`): JSON on standard input, the decision as
+JSON on standard output. What the console permits runs, what it rejects does not, and what needs a person
+waits here for one. Whatever goes wrong, the tool is denied with words that say why.
 
-Settings, from the environment: `DIR_URL`, `DIR_AGENT_ID`, `DIR_AGENT_KEY`; `DIR_HOOK_KIND` (RUN_COMMAND) names the
-policy kind, `DIR_HOOK_WAIT_S` (300) how many seconds to wait for a person, `DIR_MANIFEST_VERSION` is 1.0.0.
+Settings, from the environment: `DIR_URL`, `DIR_AGENT_ID`, `DIR_AGENT_KEY`; `DIR_HOOK_KIND` (RUN_COMMAND)
+names the policy kind, `DIR_HOOK_WAIT_S` (300) how many seconds to wait for a person, `DIR_MANIFEST_VERSION`
+is 1.0.0.
 """
 
 import hashlib
@@ -39,7 +40,8 @@ def main() -> int:
 def decide(event: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[bool, str]:
     """Whether the tool may run, and why.
 
-    A repeat of the same use of a tool is judged once, so that a call that was cut off finds its decision again.
+    A repeat of the same use of a tool is judged once, so that a call that was cut off finds its decision
+    again.
     """
     params = params_of(event)
     with _client(environment) as console:

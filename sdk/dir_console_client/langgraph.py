@@ -1,14 +1,14 @@
 """Tools of a LangGraph agent that act through the console. Needs `dir-console-client[langgraph]`.
 
-A tool made here proposes. What the gate accepts is done and its receipt is the tool's answer; what it rejects comes
-back with the reasons, so that the model can mend its call; what needs a person interrupts the graph. The graph goes
-on by `Command(resume=...)`, from `resume_when_decided` or from your own code: the value counts for nothing, since the
-tool asks the console what was decided.
+A tool made here proposes. What the gate accepts is done and its receipt is the tool's answer; what it
+rejects comes back with the reasons, so that the model can mend its call; what needs a person interrupts the
+graph. The graph goes on by `Command(resume=...)`, from `resume_when_decided` or from your own code: the
+value counts for nothing, since the tool asks the console what was decided.
 """
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
@@ -16,6 +16,7 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command, interrupt
 
 from dir_console_client.client import Client
+from dir_console_client.conversation import ProposalFields
 from dir_console_client.models import Status
 
 HELD: Final = "AWAITING_HUMAN_INPUT"
@@ -27,12 +28,12 @@ def governed_tool(
     *,
     description: str = "",
     timeout_s: float = 60.0,
-    proposal: Mapping[str, Any] | None = None,
+    **more: Unpack[ProposalFields],
 ) -> BaseTool:
-    """A tool that proposes the policy kind; its arguments are the kind's parameters, as the console describes them.
+    """A tool that proposes the policy kind; its arguments are the kind's parameters, as the console has them.
 
-    `timeout_s` is how long to wait for what was accepted to be done; `proposal` has further arguments of
-    `Client.propose`, such as `valid_for_s`.
+    `timeout_s` is how long to wait for what was accepted to be done; it takes the further
+    arguments of `Client.propose`, such as `valid_for_s`.
 
     Raises:
         ValueError: for a kind with a parameter that LangGraph takes for its own.
@@ -43,13 +44,16 @@ def governed_tool(
 
     def act(runtime: ToolRuntime, **params: Any) -> str:
         thread = str(runtime.config.get("configurable", {}).get("thread_id", ""))
+        named: ProposalFields = {
+            **more,
+            "trigger": {"thread": thread, "tool_call": runtime.tool_call_id},
+            "key": f"{thread}:{runtime.tool_call_id}",
+        }
         # A node that was interrupted runs again from its beginning: the same key finds the same verdict.
         verdict = console.propose(
             kind,
             params,
-            trigger={"thread": thread, "tool_call": runtime.tool_call_id},
-            key=f"{thread}:{runtime.tool_call_id}",
-            **(proposal or {}),
+            **named,
         )
         if verdict.is_rejected:
             return json.dumps({"status": Status.REJECTED, "reasons": verdict.words()})
@@ -91,7 +95,8 @@ def resume_when_decided(
     """Wait for people to decide what interrupted the graph, and let it go on; what `invoke` returns.
 
     Raises:
-        TimeoutError: when something still waits for a person after `timeout_s` seconds; nothing is lost, call again.
+        TimeoutError: when something still waits for a person after `timeout_s` seconds; nothing is lost,
+        call again.
     """
     held = [item for item in graph.get_state(config).interrupts if _is_held(item.value)]
     for item in held:

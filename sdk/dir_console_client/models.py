@@ -110,8 +110,8 @@ class Result:
     """What became of an action.
 
     `effect` is HAPPENED, NOT_HAPPENED or UNKNOWN once it has ended, `receipt` what the target answered,
-    `decision` what a person chose, `params` what they changed the parameters to (None for unchanged), and `reason`
-    the code that ended the flow. The verdict is missing where only the flow was waited for.
+    `decision` what a person chose, `params` what they changed the parameters to (None for unchanged), and
+    `reason` the code that ended the flow. The verdict is missing where only the flow was waited for.
     """
 
     status: Status

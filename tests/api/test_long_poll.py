@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

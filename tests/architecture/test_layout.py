@@ -13,7 +13,18 @@ from packaging.utils import canonicalize_name
 from tests.architecture import tree
 
 TOP = {"manage.py", "pyproject.toml", "docker-compose.yml", "README.md", "Makefile", "requirements.lock"}
-TOP |= {"Dockerfile", "CHANGELOG.md", "LICENSE", "docs", "bench", "templates", "static", "tests", *tree.APPS}
+TOP |= {
+    "Dockerfile",
+    "CHANGELOG.md",
+    "LICENSE",
+    "docs",
+    "bench",
+    "templates",
+    "static",
+    "tests",
+    "sdk",
+    *tree.APPS,
+}
 REGISTRIES = [
     ".".join(parts)  # apart, so that this file passes its own test
     for parts in (

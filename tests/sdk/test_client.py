@@ -1,4 +1,4 @@
-"""The client of agents against a real server: actions to their end, one session, the same key, and safe mode."""
+"""The client of agents against a real server: actions to their end, one session, keys, and safe mode."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
-from dir_console_client import Client, Refused, SafeMode, Status
+from dir_console_client import Client, Question, Refused, SafeMode, Status
 from dir_console_client import conversation as conversations
 
 from escalations.contracts import Action
@@ -39,6 +39,7 @@ def test_what_is_rejected_has_reasons_and_no_effect(desk: Desk) -> None:
         result = console.act("ISSUE_REFUND", {**SMALL, "cents": 200_000})
     assert (result.status, result.effect, result.ok) == (Status.REJECTED, "NOT_HAPPENED", False)
     assert "R_MOST: Nobody refunds more than 1000 USD" in result.words()
+    assert result.verdict is not None
     assert result.verdict.attempts_left > 0
 
 
@@ -70,11 +71,14 @@ def test_what_a_person_aborts_is_not_done(desk: Desk) -> None:
 
 
 def test_a_question_is_answered_before_the_decision(desk: Desk) -> None:
-    asked = []
+    asked: list[Question] = []
+
+    def answer(question: Question) -> str:
+        asked.append(question)
+        return "By mail."
+
     with desk.client() as console:
-        doing = desk.begin(
-            console.act, "ISSUE_REFUND", LARGE, on_question=lambda one: asked.append(one) or "By mail."
-        )
+        doing = desk.begin(console.act, "ISSUE_REFUND", LARGE, on_question=answer)
         desk.decide(Action.REQUEST_INFO, justification="How was it reported?")
         until(lambda: bool(asked))
         until(lambda: Escalation.objects.get().revision > 1)
@@ -150,9 +154,10 @@ def test_without_a_session_nothing_is_sent_until_safe_mode_ends(
             console.propose("ISSUE_REFUND", SMALL)
         assert "VERSION_UNSUPPORTED" in str(told.value)
         assert 0 < told.value.retry_after_s <= conversations.SAFE_MODE_S
-        with monkeypatch.context() as patch, pytest.raises(SafeMode):
+        with monkeypatch.context() as patch:
             patch.setattr(console, "_http", None)
-            console.propose("ISSUE_REFUND", SMALL)
+            with pytest.raises(SafeMode):
+                console.propose("ISSUE_REFUND", SMALL)
     assert not Flow.objects.exists()
 
 

@@ -1,4 +1,4 @@
-"""`dir-hook` as a coding agent calls it: a process, JSON in and out, and a tool that runs only where it is allowed."""
+"""`dir-hook` as a coding agent calls it: a process, JSON in and out, a tool that runs only where allowed."""
 
 import json
 import os

@@ -53,14 +53,14 @@ class Agent:
 
 def told(answer: Any) -> list[dict[str, Any]]:
     """What the tool answered, once for each call."""
-    return [json.loads(one.content) for one in answer["messages"] if isinstance(one, ToolMessage)]
+    return [json.loads(str(one.content)) for one in answer["messages"] if isinstance(one, ToolMessage)]
 
 
 def test_the_arguments_of_the_tool_are_the_parameters_of_the_kind(desk: Desk) -> None:
     with desk.client() as console:
         tool = governed_tool(console, "ISSUE_REFUND")
         assert tool.name == "issue_refund"
-        assert set(tool.tool_call_schema["properties"]) == {"order", "cents", "why"}
+        assert set(tool.args) == {"order", "cents", "why"}
 
 
 def test_what_is_accepted_is_done_and_the_receipt_is_the_answer(desk: Desk) -> None:
@@ -109,7 +109,7 @@ def test_the_value_that_resumes_decides_nothing(desk: Desk) -> None:
         agent = Agent(console, LARGE)
         (held,) = agent.invoke()["__interrupt__"]
         desk.decide(Action.ABORT)
-        approved = Command(resume={held.id: {"action": "OVERRIDE", "approved": True}})
+        approved: Command[str] = Command(resume={held.id: {"action": "OVERRIDE", "approved": True}})
         (answer,) = told(agent.invoke(approved))
     assert answer["status"] == "ABORTED"
     assert not desk.shop.seen

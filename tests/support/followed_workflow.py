@@ -22,4 +22,4 @@ def load(version: str = "9.0.0", **changes: Any) -> Loaded | PackRefused:
         "workflow": f"{workflow['workflow']}@{version}",
     }
     text = yaml.safe_dump(pack)
-    return packs.load(text=text, source="pack.yaml", activate=True, actor="user:1")
+    return packs.load(text=text, source="pack.yaml", activate=True, actor="user:999")

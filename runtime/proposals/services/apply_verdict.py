@@ -14,15 +14,19 @@ from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.redaction import RedactedIn
 from runtime.contracts.states import FeedbackType, FlowState
-from runtime.contracts.verdict import Finding
+from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.core import ports
 from runtime.flows.models import Flow, Intent
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import salts
+from runtime.kernel.gate.findings import CheckName
+from runtime.kernel.workflows import steps
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services.judging import Judged
 from runtime.registry.models import Agent
 from runtime.resources.services import escalation_tokens, reservations
+from runtime.workflows.services import interrupts
+from runtime.workflows.services.interrupts import Interrupt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +110,26 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
         _abort(journal, Reason.REASONING_EXHAUSTION)
     else:
         journal.transition(FlowState.ACTIVE)
+        return VerdictResult(retry_after_s=wait_s, escalation_id=_interrupt(journal, judged, agent))
     return VerdictResult(retry_after_s=wait_s)
+
+
+def _interrupt(journal: Journal, judged: Judged, agent: Agent) -> str | None:
+    """Call a person where a router demands the proposal that the workflow refuses; the escalation."""
+    followed = judged.followed
+    if followed is None:
+        return None
+    objections = [
+        steps.Objection(finding.subject, finding.message, code=Reason(finding.code))
+        for finding in judged.verdict.reasons
+        if finding.check == CheckName.WORKFLOW and finding.outcome is FindingOutcome.FAIL
+    ]
+    if not steps.is_deadlocked(followed.fold, steps.PROPOSE, objections):
+        return None
+    interrupt = Interrupt(
+        standing=followed, fold=followed.fold, reason=Reason.POLICY_DEADLOCK, objections=objections
+    )
+    return interrupts.call_person(journal=journal, agent=agent, interrupt=interrupt)
 
 
 def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:

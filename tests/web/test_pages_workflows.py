@@ -102,7 +102,7 @@ def test_the_graph_has_its_ways_with_checkers_and_traffic(desk: factories.Desk, 
     ]
     drawn = page[page.index('<svg class="graph workflow-graph"') : page.index('id="w-words"')]
     assert drawn.count('class="edge ') == len(found)
-    assert ">2 taken · ready</text>" in drawn
+    assert ">2 taken, ready</text>" in drawn
     assert "3 checkers</text>" in drawn
     assert "style=" not in drawn
     # What the graph refused is counted beside the checkers.

@@ -3,7 +3,7 @@
 All lengths are in the units of the SVG.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,16 +18,18 @@ from runtime.contracts.workflow import (
 from runtime.kernel.workflows import linter
 from runtime.workflows.queries.traffic import Traffic
 
-_BOX_WIDTH: Final = 168
+_BOX_WIDTH: Final = 176
 _BOX_HEIGHT: Final = 44
-_GAP_X: Final = 56
-_GAP_Y: Final = 84
+_GAP_X: Final = 48
+_GAP_Y: Final = 96
 _EDGE: Final = 8
-# Room at the right for the ways that lead back, and how far each of them stands from the one before.
-_LANE: Final = 14
-_LONGEST: Final = 19
-# Where on its way each label stands, in turn, so that labels of neighbours do not meet.
-_PLACES: Final = (0.5, 0.34, 0.66)
+# Ways that do not lead to the next row run in lanes at the right, in tracks of their own between the rows.
+_LANE: Final = 16
+_TRACK: Final = 5
+_TRACKS: Final = 5
+_LABEL_HEIGHT: Final = 18
+_LABEL_ROOM: Final = 72
+_LONGEST: Final = 20
 # Widths of a way by its share of the busiest one; the style sheet knows them by number.
 _SHARES: Final = (0.5, 0.2, 0.0)
 
@@ -46,9 +48,19 @@ class Box:
     visits: int = 0
 
     @property
-    def middle(self) -> int:
-        """The centre from left to right."""
-        return self.x + _BOX_WIDTH // 2
+    def caption(self) -> str:
+        """What stands below the name."""
+        words = [self.core.lower() if self.core else "a person"]
+        words += ["start"] if self.is_start else []
+        words += ["end"] if self.is_end else []
+        return ", ".join(words) + (f" · {self.visits:,} taken" if self.visits else "")
+
+    @property
+    def tone(self) -> str:
+        """The colour of the box."""
+        if not self.core:
+            return "warn"
+        return "accent" if self.is_start or self.is_end else "idle"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,11 +95,24 @@ class Drawing:
     ways: Sequence[Way]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Line:
+    """Where a way runs: from a point at the foot of a box to one at the head of another.
+
+    `lane` is its place at the right, from 0; None for a way to the next row.
+    """
+
+    from_x: int
+    from_y: int
+    to_x: int
+    to_y: int
+    lane: int | None
+
+
 def draw(workflow: WorkflowDocument, traffic: Traffic) -> Drawing:
     """Draw each instruction in the row of its shortest way from the start, and every way once."""
     rows = _rows(workflow)
-    widest = max(len(row) for row in rows)
-    width = widest * (_BOX_WIDTH + _GAP_X) - _GAP_X
+    width = max(len(row) for row in rows) * (_BOX_WIDTH + _GAP_X) - _GAP_X
     boxes: dict[str, Box] = {}
     for level, row in enumerate(rows):
         left = _EDGE + (width - len(row) * (_BOX_WIDTH + _GAP_X) + _GAP_X) // 2
@@ -96,30 +121,21 @@ def draw(workflow: WorkflowDocument, traffic: Traffic) -> Drawing:
                 workflow,
                 name,
                 x=left + place * (_BOX_WIDTH + _GAP_X),
-                y=_EDGE + level * (_BOX_HEIGHT + _GAP_Y),
+                y=_EDGE + _GAP_Y // 2 + level * (_BOX_HEIGHT + _GAP_Y),
                 visits=sum(traffic.interrupts.values()) if name == INTERRUPT else traffic.visits[name],
             )
-    right = _EDGE + width
-    ways, lanes = [], 0
     asked = ways_of(workflow)
+    lines = _lines([(boxes[source], boxes[target]) for source, target, _ in asked])
     busiest = max((taken_of(traffic, source, target) for source, target, _ in asked), default=0)
-    for number, (source, target, router) in enumerate(asked):
-        begin, end = boxes[source], boxes[target]
-        is_back = end.y <= begin.y
-        lanes += is_back
-        ways.append(
-            _way(
-                workflow,
-                traffic,
-                (begin, end, router),
-                busiest=busiest,
-                lane=right + lanes * _LANE if is_back else None,
-                place=_PLACES[number % len(_PLACES)],
-            )
-        )
+    right = _EDGE + width
+    ways = [
+        _way(workflow, traffic, way, line=line, right=right, busiest=busiest)
+        for way, line in zip(asked, lines, strict=True)
+    ]
+    lanes = sum(line.lane is not None for line in lines)
     return Drawing(
-        width=right + (lanes + 1) * _LANE + _EDGE,
-        height=len(rows) * (_BOX_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _EDGE,
+        width=right + lanes * _LANE + (_LABEL_ROOM if lanes else 0) + _EDGE,
+        height=len(rows) * (_BOX_HEIGHT + _GAP_Y) + 2 * _EDGE,
         box_width=_BOX_WIDTH,
         box_height=_BOX_HEIGHT,
         boxes=list(boxes.values()),
@@ -194,25 +210,66 @@ def _box(workflow: WorkflowDocument, name: str, *, x: int, y: int, visits: int) 
     )
 
 
+def _lines(ways: Sequence[tuple[Box, Box]]) -> Sequence[_Line]:
+    """Spread the ways along foot and head of each box, with lanes for those that skip rows or lead back."""
+    numbers = range(len(ways))
+    leaving = {
+        at: _spread(
+            ways[at][0],
+            [other for other in numbers if ways[other][0] == ways[at][0]],
+            at,
+            key=lambda other: ways[other][1].x,
+        )
+        for at in numbers
+    }
+    coming = {
+        at: _spread(
+            ways[at][1],
+            [other for other in numbers if ways[other][1] == ways[at][1]],
+            at,
+            key=lambda other: ways[other][0].x,
+        )
+        for at in numbers
+    }
+    row = _BOX_HEIGHT + _GAP_Y
+    around = [at for at in numbers if ways[at][1].y - ways[at][0].y != row]
+    # The shortest runs innermost.
+    around.sort(key=lambda at: abs(ways[at][1].y - ways[at][0].y))
+    lanes = {at: lane for lane, at in enumerate(around)}
+    return [
+        _Line(
+            from_x=leaving[at],
+            from_y=begin.y + _BOX_HEIGHT,
+            to_x=coming[at],
+            to_y=end.y,
+            lane=lanes.get(at),
+        )
+        for at, (begin, end) in enumerate(ways)
+    ]
+
+
+def _spread(box: Box, sharing: Sequence[int], at: int, *, key: Callable[[int], int]) -> int:
+    """The point at the foot or the head of a box for one of the ways that share it."""
+    order = sorted(sharing, key=lambda other: (key(other), other))
+    return box.x + _BOX_WIDTH * (order.index(at) + 1) // (len(order) + 1)
+
+
 def _way(
     workflow: WorkflowDocument,
     traffic: Traffic,
-    between: tuple[Box, Box, str],
+    way: tuple[str, str, str],
     *,
+    line: _Line,
+    right: int,
     busiest: int,
-    lane: int | None,
-    place: float,
 ) -> Way:
-    begin, end, router = between
-    taken = taken_of(traffic, begin.name, end.name)
-    checkers = [checker.id for checker in checkers_of(workflow, end.name)]
-    if lane is None:
-        path, x, y = _down(begin, end, place)
-    else:
-        path, x, y = _back(begin, end, lane)
+    source, target, router = way
+    taken = taken_of(traffic, source, target)
+    checkers = [checker.id for checker in checkers_of(workflow, target)]
+    path, x, y = _down(line) if line.lane is None else _around(line, line.lane, right=right)
     return Way(
-        source=begin.name,
-        target=end.name,
+        source=source,
+        target=target,
         router=router,
         checkers=checkers,
         taken=taken,
@@ -237,28 +294,21 @@ def _label(taken: int, checkers: Sequence[str]) -> str:
         parts.append(checkers[0] if len(checkers[0]) <= _LONGEST else f"{checkers[0][: _LONGEST - 1]}…")
     elif checkers:
         parts.append(f"{len(checkers)} checkers")
-    return " · ".join(parts)
+    return ", ".join(parts)
 
 
-def _down(begin: Box, end: Box, place: float) -> tuple[str, int, int]:
-    """A curve from the foot of one box to the head of another, and a point on it."""
-    top, foot = begin.y + _BOX_HEIGHT, end.y
-    bend = (top + foot) // 2
-    path = f"M{begin.middle} {top}C{begin.middle} {bend} {end.middle} {bend} {end.middle} {foot}"
-    # The point of the cubic curve at `place`: both of its handles stand at the same height.
-    rest = 1 - place
-    near, far = rest**3 + 3 * rest**2 * place, place**3 + 3 * rest * place**2
-    middle = 3 * rest**2 * place + 3 * rest * place**2
-    x = round(near * begin.middle + far * end.middle)
-    y = round(rest**3 * top + middle * bend + place**3 * foot)
-    return path, x, y
+def _down(line: _Line) -> tuple[str, int, int]:
+    """A curve to the next row, and the point where its label stands: just above where it arrives."""
+    bend = (line.from_y + line.to_y) // 2
+    path = f"M{line.from_x} {line.from_y}C{line.from_x} {bend} {line.to_x} {bend} {line.to_x} {line.to_y}"
+    return path, line.to_x, line.to_y - _LABEL_HEIGHT
 
 
-def _back(begin: Box, end: Box, lane: int) -> tuple[str, int, int]:
-    """A way along a lane at the right, and a point beside where it arrives."""
-    side, from_y, to_y = _BOX_WIDTH, begin.y + 2 * _BOX_HEIGHT // 3, end.y + _BOX_HEIGHT // 3
-    path = (
-        f"M{begin.x + side} {from_y}C{lane} {from_y} {lane} {from_y} {lane} {(from_y + to_y) // 2}"
-        f"C{lane} {to_y} {lane} {to_y} {end.x + side} {to_y}"
-    )
-    return path, end.x + side + _GAP_X // 2, to_y - _LANE // 2
+def _around(line: _Line, lane: int, *, right: int) -> tuple[str, int, int]:
+    """A way down to the space below its box, along its lane, and into the space above where it arrives."""
+    x, track = right + (lane + 1) * _LANE, (lane % _TRACKS) * _TRACK
+    below, above = line.from_y + _GAP_Y // 5 + track, line.to_y - _GAP_Y // 5 - track
+    path = f"M{line.from_x} {line.from_y}V{below}H{x}V{above}H{line.to_x}V{line.to_y}"
+    # Labels of neighbouring lanes stand one below the other.
+    middle = (below + above) // 2 + (lane % _TRACKS - _TRACKS // 2) * _LABEL_HEIGHT
+    return path, x, middle

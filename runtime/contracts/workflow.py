@@ -51,11 +51,16 @@ class BudgetOf(StrEnum):
 
 
 class Instruction(Contract):
-    """One instruction; `cost` is what a step of it takes from the reliability of the flow."""
+    """One instruction; `cost` is what a step of it takes from the reliability of the flow.
+
+    The schemas declare what expressions of policy kinds may read of its reports.
+    """
 
     core: Core
     cost: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     max_visits: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, exclude_if=is_none)
+    input_schema: dict[str, JsonValue] | None = Field(default=None, exclude_if=is_none)
+    output_schema: dict[str, JsonValue] | None = Field(default=None, exclude_if=is_none)
 
 
 class Reliability(Contract):
@@ -217,6 +222,23 @@ class ReportedStep(Contract):
     core: Core
     input: dict[str, Any] = Field(default_factory=dict)
     output: dict[str, Any] = Field(default_factory=dict)
+
+
+class ShownStep(Contract):
+    """A step as expressions of policy kinds read it: the declared fields of what its agent claims."""
+
+    instruction: InstructionName
+    core: Core
+    at_ms: int
+    input: dict[str, Any]
+    output: dict[str, Any]
+
+
+class StepHistory(Contract):
+    """The newest steps of a flow, oldest first; `truncated` where there were more."""
+
+    steps: tuple[ShownStep, ...]
+    truncated: bool
 
 
 class Next(Contract):

@@ -19,6 +19,7 @@ from runtime.contracts.workflow import (
     ValueRouter,
     WorkflowDocument,
 )
+from runtime.kernel import step_history
 from runtime.kernel.rules import language
 
 _STATE_NAMES = frozenset({"input", "history"})
@@ -37,6 +38,7 @@ class LintCode(StrEnum):
     POLICY_DEADLOCK = "POLICY_DEADLOCK"
     RESERVED_NAME = "RESERVED_NAME"
     INVALID_EXPRESSION = "INVALID_EXPRESSION"
+    INVALID_SCHEMA = "INVALID_SCHEMA"
 
 
 class Severity(StrEnum):
@@ -65,7 +67,7 @@ class LintFinding:
 
 def lint(workflow: WorkflowDocument) -> tuple[LintFinding, ...]:
     """Everything that is wrong; what the graph lacks is not asked while it names what is not there."""
-    unknown = (*_unknown(workflow), *_expressions(workflow))
+    unknown = (*_unknown(workflow), *_expressions(workflow), *_schemas(workflow))
     if any(finding.code is LintCode.UNKNOWN_INSTRUCTION for finding in unknown):
         return unknown
     return (
@@ -153,6 +155,13 @@ def _expressions(workflow: WorkflowDocument) -> Iterator[LintFinding]:
             # Nested macros over an agent's own input would have no bound on their time.
             said = "macros such as exists and map are not allowed here"
             yield LintFinding(LintCode.INVALID_EXPRESSION, place, said)
+
+
+def _schemas(workflow: WorkflowDocument) -> Iterator[LintFinding]:
+    for name, known in workflow.instructions.items():
+        for part, schema in (("input_schema", known.input_schema), ("output_schema", known.output_schema)):
+            for said in () if schema is None else step_history.lint_schema(schema):
+                yield LintFinding(LintCode.INVALID_SCHEMA, ("instructions", name, part), said)
 
 
 def _reached(follow: dict[str, set[str]], begin: Iterable[str]) -> set[str]:

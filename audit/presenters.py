@@ -436,6 +436,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.STEP_TAKEN: Presenter("thought", Lane.REASONING, "Step taken", sentences.step_taken),
         Kind.STEP_REFUSED: Presenter("cross", Lane.REASONING, "Step refused", sentences.step_refused),
+        Kind.FLOW_CONTINUED: Presenter("play", Lane.DECISION, "Flow continued", sentences.flow_continued),
         Kind.RECEIVER_ADDED: Presenter(
             "send", Lane.SYSTEM, "Receiver added", says("{name} gets events from leaf {next_leaf} on.")
         ),

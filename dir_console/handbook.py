@@ -36,6 +36,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "kinds",
             "packs",
             "rulesets",
+            "workflows",
             "invariants",
             "budgets",
             "gate",

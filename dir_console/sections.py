@@ -24,6 +24,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Memory", "memory", "layers"),
             ("Policy kinds", "kinds", "kind"),
             ("Rulesets", "rulesets", "record"),
+            ("Workflows", "workflows", "flow"),
             ("Noise", "noise", "thought"),
             ("Precedents", "precedents", "layers"),
             ("Targets", "targets", "bolt"),

@@ -221,6 +221,7 @@ DIR_PORTS = {
     "answer_exception": "dir_console.problems.answer",
     "open_escalation": "escalations.services.opening.open_escalation",
     "open_agent_escalation": "escalations.services.agent_silence.open_escalation",
+    "open_interrupt_escalation": "escalations.services.interrupts.open_escalation",
     "list_open_escalations": "escalations.queries.list_open_of",
     "find_escalated_flow": "escalations.queries.find_flow",
     "close_escalations": "escalations.services.opening.close_escalations",

@@ -1,17 +1,21 @@
 """The closed sets of this app, and what each action is. Values are stored: they are permanent."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from runtime.contracts.states import Choice
 
 
 class Family(Choice):
-    """DECISION comes before an intent, OPERATIONAL after it; AGENT is about an agent that fell silent."""
+    """DECISION comes before an intent, OPERATIONAL after it; AGENT is about an agent that fell silent.
+
+    INTERRUPT is about a flow that does not continue in its workflow: nothing has been proposed.
+    """
 
     DECISION = "DECISION"
     OPERATIONAL = "OPERATIONAL"
     AGENT = "AGENT"
+    INTERRUPT = "INTERRUPT"
 
 
 class State(Choice):
@@ -31,6 +35,7 @@ class Action(Choice):
     ABORT = "ABORT"
     REQUEST_INFO = "REQUEST_INFO"
     RESUME = "RESUME"
+    REDIRECT = "REDIRECT"
     MARK_DONE = "MARK_DONE"
     ACKNOWLEDGE = "ACKNOWLEDGE"
     STOP_AGENT = "STOP_AGENT"
@@ -117,6 +122,15 @@ class NoticeState(Choice):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Wording:
+    """What an action does, in the words of a family: beside its name, on its button, once it was taken."""
+
+    hint: str
+    button: str
+    done: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ActionSpec:
     """One action: where it is offered, its words, and the rules that hang on it.
 
@@ -139,6 +153,8 @@ class ActionSpec:
     ended_tone: str
     # Replaces `hint` once there is an intent.
     hint_afterwards: str = ""
+    # What is other in a family than above.
+    wordings: Mapping[Family, "Wording"] = field(default_factory=dict)
     # It only stops: always possible, whoever owns the agent, without a written reason.
     stops: bool = False
     # It asks the agent, and decides nothing.
@@ -152,6 +168,8 @@ class ActionSpec:
     states_effect: bool = False
     # It records what the person found at the target.
     takes_receipt: bool = False
+    # It names the instruction of the workflow that comes next.
+    takes_instruction: bool = False
     # Two different people must choose it where the impact or the policy kind asks for two.
     needs_two: bool = False
     # It is allowed before an admin has ended the recovery of a restored database.
@@ -162,6 +180,7 @@ class ActionSpec:
         """The parts of the decision form that belong to it."""
         shown = {
             "params": self.changes_params,
+            "instruction": self.takes_instruction,
             "effect": self.states_effect,
             "receipt": self.takes_receipt,
             "question": self.asks,
@@ -169,6 +188,13 @@ class ActionSpec:
             "conditions": self.submits_proposal,
         }
         return tuple(part for part, is_shown in shown.items() if is_shown)
+
+    def worded(self, family: Family) -> "Wording":
+        """Its words in a family."""
+        own = Wording(hint=self.hint, button=self.button, done=self.done)
+        if family is Family.OPERATIONAL and self.hint_afterwards:
+            own = replace(own, hint=self.hint_afterwards)
+        return self.wordings.get(family, own)
 
 
 # In the order of the page.
@@ -189,7 +215,7 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         ended_tone="ok",
     ),
     Action.RESUME: ActionSpec(
-        families=(Family.OPERATIONAL,),
+        families=(Family.OPERATIONAL, Family.INTERRUPT),
         runs_forward=True,
         needs_two=True,
         key="r",
@@ -202,6 +228,28 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         ended="Resumed",
         did="resumed this",
         ended_tone="ok",
+        wordings={
+            Family.INTERRUPT: Wording(
+                hint="The agent continues by any edge of its workflow; what was demanded is lifted",
+                button="Resume the workflow",
+                done="Resumed. The agent continues in its workflow.",
+            )
+        },
+    ),
+    Action.REDIRECT: ActionSpec(
+        families=(Family.INTERRUPT,),
+        takes_instruction=True,
+        needs_two=True,
+        key="i",
+        word="Redirect",
+        hint="The agent continues with the instruction that you choose; checkers are still asked",
+        icon="next",
+        tone="accent",
+        button="Redirect the workflow",
+        done="Redirected. The agent continues with the instruction you chose.",
+        ended="Redirected",
+        did="redirected this",
+        ended_tone="accent",
     ),
     Action.MARK_DONE: ActionSpec(
         families=(Family.OPERATIONAL,),
@@ -237,7 +285,7 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         ended_tone="accent",
     ),
     Action.REQUEST_INFO: ActionSpec(
-        families=(Family.DECISION,),
+        families=(Family.DECISION, Family.INTERRUPT),
         asks=True,
         key="q",
         word="Ask the agent",
@@ -251,7 +299,7 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         ended_tone="info",
     ),
     Action.ABORT: ActionSpec(
-        families=(Family.DECISION, Family.OPERATIONAL),
+        families=(Family.DECISION, Family.OPERATIONAL, Family.INTERRUPT),
         stops=True,
         states_effect=True,
         in_recovery=True,
@@ -296,6 +344,10 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         ended_tone="danger",
     ),
 }
+
+
+# What they are about ends by itself at a deadline.
+WITH_DEADLINE: tuple[Family, ...] = (Family.DECISION, Family.INTERRUPT)
 
 
 def offered(family: Family) -> tuple[Action, ...]:

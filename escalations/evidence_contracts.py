@@ -16,6 +16,7 @@ from runtime.contracts.manifest import Hours
 from runtime.contracts.states import Decision, Impact
 from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import Difference, FigureShown, Finding, FindingOutcome, Segment
+from runtime.contracts.workflow import WorkflowFold
 
 # Of the ids that the queue groups and filters by.
 NAME_CHARS = 200
@@ -379,7 +380,52 @@ class SilenceEvidence(EvidenceDocument):
         return self.agent.agent_id
 
 
-AnyEvidence = DecisionEvidence | OperationalEvidence | SilenceEvidence
+class FollowedWorkflow(EvidencePart):
+    """The workflow that a flow follows, and the instructions that a person may redirect it to."""
+
+    workflow: str
+    version: str
+    digest: str
+    instructions: tuple[str, ...]
+
+
+class RefusedPolicy(EvidencePart):
+    """A policy that refuses what must come next, in its words."""
+
+    policy: str
+    message: str
+
+
+class InterruptCause(EvidencePart):
+    """The router that called a person, what it demands, and why; `refused_by` refuses just that."""
+
+    policy: str
+    demands: str
+    message: str
+    refused_by: tuple[RefusedPolicy, ...] = Field(default=(), exclude_if=is_empty)
+
+
+class InterruptEvidence(EvidenceDocument):
+    """Evidence about a flow that does not continue in its workflow. What `fold` has of steps are claims."""
+
+    family: Literal[Family.INTERRUPT]
+    agent: AgentEvidence
+    followed: FollowedWorkflow
+    cause: InterruptCause
+    fold: WorkflowFold
+    questions: tuple[AnswerEvidence, ...] = Field(default=(), exclude_if=is_empty)
+    salt: str
+
+    @property
+    def agent_id(self) -> str:
+        return self.agent.agent_id
+
+    @property
+    def rule(self) -> str:
+        return self.cause.policy[:NAME_CHARS]
+
+
+AnyEvidence = DecisionEvidence | OperationalEvidence | SilenceEvidence | InterruptEvidence
 # Evidence that is kept as it was read: a queue shows the same again and again.
 MOST_KEPT: Final = 256
 _READER: TypeAdapter[AnyEvidence] = TypeAdapter(Annotated[AnyEvidence, Field(discriminator="family")])

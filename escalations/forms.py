@@ -102,6 +102,7 @@ class DecisionForm(ActionForm):
         "action": ProblemCode.ACTION_UNKNOWN,
         "version": ProblemCode.VERSION_UNREADABLE,
         "effect": ProblemCode.EFFECT_UNREADABLE,
+        "instruction": ProblemCode.INSTRUCTION_UNKNOWN,
     }
 
     action = forms.ChoiceField(
@@ -121,6 +122,7 @@ class DecisionForm(ActionForm):
     impact = forms.CharField(required=False, strip=False)
     params = JsonObjectField(required=False)
     receipt = ReceiptField(required=False)
+    instruction = forms.CharField(required=False, max_length=64)
     effect = EffectField()
     question = forms.CharField(required=False)
     justification = forms.CharField(required=False)
@@ -170,6 +172,7 @@ class DecisionForm(ActionForm):
             params=self._typed_params() if values["params"] is None else values["params"],
             receipt=values["receipt"],
             typed_again=values["typed_again"][:LONGEST_TEXT],
+            instruction=values["instruction"],
             effect=values["effect"],
             client_reported=values["client_reported"],
             checked=values["checked"],

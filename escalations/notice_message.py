@@ -119,11 +119,13 @@ def inert(text: str) -> str:
 
 def _title(row: Escalation, occasion: Occasion) -> str:
     impact = labels.badge(labels.IMPACTS, row.impact).word.lower()
-    of_what = f"{row.policy_kind} of {row.agent_id}" if row.family != Family.AGENT else row.agent_id
+    of_what = f"{row.policy_kind} of {row.agent_id}" if row.policy_kind else row.agent_id
     if occasion is Occasion.CLOSED:
         words = labels.badge(presenters.RESOLUTIONS, row.resolution or row.state).word
     elif row.family == Family.AGENT and occasion is Occasion.OPENED:
         words = "An agent is silent"
+    elif row.family == Family.INTERRUPT and occasion is Occasion.OPENED:
+        words = "A workflow is interrupted"
     else:
         words = _TITLES[occasion]
     return inert(f"{words}: {of_what}, {impact}")

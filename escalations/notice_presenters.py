@@ -41,11 +41,13 @@ FAMILIES: Final[Mapping[str, str]] = {
     Family.DECISION: "Decisions before a call",
     Family.OPERATIONAL: "Operational: calls that failed or are in doubt",
     Family.AGENT: "Silent agents",
+    Family.INTERRUPT: "Interrupted workflows",
 }
 FAMILY_WORDS: Final[Mapping[str, str]] = {
     Family.DECISION: "decisions",
     Family.OPERATIONAL: "operational",
     Family.AGENT: "silent agents",
+    Family.INTERRUPT: "interrupted workflows",
 }
 STATES: Final[Mapping[str, Badge]] = {
     NoticeState.PENDING: Badge("info", "wait", "Waiting"),

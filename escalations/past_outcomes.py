@@ -140,7 +140,8 @@ def get_history(*, tenant: str, agent_id: str, besides: UUID) -> History:
     for row in closed:
         decided = found.decision_on(str(row.pk))
         resolution = str(decided.get("action") or row.resolution or row.state)
-        if not lets_run(resolution):
+        # An interrupted workflow that continues has run nothing yet.
+        if row.family == contracts.Family.INTERRUPT or not lets_run(resolution):
             stopped[resolution] = stopped.get(resolution, 0) + 1
             cases.append(PastCase(row=row, resolution=resolution, ending=None, deviations=0))
             continue

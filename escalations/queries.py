@@ -78,7 +78,7 @@ _OPEN: Final = statements.Read(_count_open)
 
 def list_operational(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) -> Sequence[Escalation]:
     """Open escalations that have no deadline, silent agents among them; heaviest and oldest first."""
-    rows = _open(tenant=tenant, wanted=wanted).exclude(family=contracts.Family.DECISION)
+    rows = _open(tenant=tenant, wanted=wanted).exclude(family__in=contracts.WITH_DEADLINE)
     ordered = rows.order_by(*queue_order.OPERATIONAL[wanted.sort])[:OPERATIONAL_SHOWN]
     return list(ordered) if keeps is None else keeps(list(ordered))
 
@@ -91,7 +91,7 @@ def list_decisions(
     With `keeps`, of the next `MAX_WALKED` only.
     """
     order = queue_order.DECISIONS[wanted.sort]
-    rows = _open(tenant=tenant, wanted=wanted).filter(family=contracts.Family.DECISION)
+    rows = _open(tenant=tenant, wanted=wanted).filter(family__in=contracts.WITH_DEADLINE)
     if after:
         rows = rows.filter(_behind(order, after))
     ordered = rows.order_by(*order)
@@ -103,10 +103,10 @@ def list_decisions(
 def list_ids(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) -> list[UUID]:
     """The ids of the queue in its order and groups, for the way from item to item; at most `MAX_WALKED`."""
     rows = _open(tenant=tenant, wanted=wanted)
-    operational = rows.exclude(family=contracts.Family.DECISION).order_by(
+    operational = rows.exclude(family__in=contracts.WITH_DEADLINE).order_by(
         *queue_order.OPERATIONAL[wanted.sort]
     )[:OPERATIONAL_SHOWN]
-    decisions = rows.filter(family=contracts.Family.DECISION).order_by(*queue_order.DECISIONS[wanted.sort])
+    decisions = rows.filter(family__in=contracts.WITH_DEADLINE).order_by(*queue_order.DECISIONS[wanted.sort])
     parts: list[Sequence[Any]]
     if keeps is None:
         columns = queue_order.COLUMNS

@@ -119,6 +119,7 @@ SETTLING: Mapping[contracts.Family, contracts.Action] = {
     contracts.Family.DECISION: contracts.Action.OVERRIDE,
     contracts.Family.OPERATIONAL: contracts.Action.RESUME,
     contracts.Family.AGENT: contracts.Action.ACKNOWLEDGE,
+    contracts.Family.INTERRUPT: contracts.Action.RESUME,
 }
 
 

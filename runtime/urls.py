@@ -32,6 +32,7 @@ from runtime.registry.views import (
 from runtime.resources.views import budget_pages, reservation_pages
 from runtime.state.views import memory_pages
 from runtime.stops.views import stop_pages
+from runtime.workflows.views import workflow_pages
 
 
 class NameConverter(StringConverter):
@@ -89,6 +90,8 @@ urlpatterns = [
     path("rulesets/<name:ruleset>/", ruleset_pages.detail, name="ruleset"),
     path("rulesets/<name:ruleset>/<name:version>/activate/", ruleset_pages.activate, name="activate-ruleset"),
     path("rulesets/<name:ruleset>/<name:version>/discard/", ruleset_pages.discard, name="discard-ruleset"),
+    path("workflows/", workflow_pages.index, name="workflows"),
+    path("workflows/<name:workflow>/", workflow_pages.detail, name="workflow"),
     path("targets/", target_pages.index, name="targets"),
     path("targets/<name:name>/test/", target_pages.check, name="test-target"),
     path("targets/<name:name>/close/", target_pages.close, name="close-circuit"),

@@ -12,12 +12,15 @@ _ACTIONS: Mapping[str, str] = {
     "OVERRIDE": "approve",
     "MODIFY": "approve",
     "RESUME": "approve",
+    "REDIRECT": "approve",
     "MARK_DONE": "approve",
     "ACKNOWLEDGE": "approve",
     "ABORT": "deny",
     "STOP_AGENT": "deny",
     "REQUEST_INFO": "request_more_info",
 }
+# What people decide on besides proposals.
+_NOT_OF_PROPOSALS = ("AGENT", "INTERRUPT")
 _DECIDED = (Kind.ESCALATION_DECIDED, Kind.ESCALATION_FIRST_DECIDED, Kind.INFORMATION_REQUESTED)
 
 
@@ -110,9 +113,10 @@ def _sequence(entry: Entry) -> tuple[object, object]:
 def _decided_on(flow: Flow, entry: Entry) -> Judged:
     opened = flow.of(Kind.ESCALATION_OPENED)
     escalation = next(e for e in opened if e.payload["escalation_id"] == entry.payload["escalation_id"])
-    judged = flow.judged_before(escalation)
+    family = escalation.payload.get("family")
+    judged = None if family in _NOT_OF_PROPOSALS else flow.judged_before(escalation)
     if judged is None:
-        raise NotThereError("The decision was about the agent: nothing was proposed.")
+        raise NotThereError("The decision was about the agent or its workflow, not about a proposal.")
     return judged
 
 

@@ -192,7 +192,7 @@ from audit.events.visits import (
     UserSignedOut,
     WhatifAnswered,
 )
-from audit.events.workflows import StepRefused, StepTaken, WorkflowRegistered
+from audit.events.workflows import FlowContinued, StepRefused, StepTaken, WorkflowRegistered
 
 __all__ = [
     "EVENTS",
@@ -241,6 +241,7 @@ __all__ = [
     "FactNotWritten",
     "FactWritten",
     "FactsPruned",
+    "FlowContinued",
     "FlowErased",
     "FlowMoved",
     "FlowOpened",

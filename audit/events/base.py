@@ -20,6 +20,7 @@ class Kind(StrEnum):
     STEP_REPORTED = "step:reported"
     STEP_TAKEN = "step:taken"
     STEP_REFUSED = "step:refused"
+    FLOW_CONTINUED = "flow:continued"
     USAGE_REPORTED = "usage:reported"
     REDACTION_APPLIED = "redaction:applied"
     PROPOSAL_SUBMITTED = "proposal:submitted"

@@ -1,6 +1,6 @@
 """What happens to the workflows of agents, and to the steps of flows that follow one."""
 
-from audit.events.base import Event, Kind, Names, Text
+from audit.events.base import Event, Id, Kind, Names, Text
 
 
 class WorkflowRegistered(Event):
@@ -23,6 +23,20 @@ class StepTaken(Event):
     workflow: str
     version: str
     report_commitment: str
+    position_commitment: str
+    next: str | None = None
+
+
+class FlowContinued(Event):
+    """A person let an interrupted flow continue; `next` is the instruction that they chose, if any.
+
+    The commitment stands for where the flow stands after it.
+    """
+
+    kind = Kind.FLOW_CONTINUED
+    escalation_id: Id
+    workflow: str
+    version: str
     position_commitment: str
     next: str | None = None
 

@@ -32,6 +32,7 @@ _OF_WORK: Final = frozenset(
         Kind.STEP_REPORTED,
         Kind.STEP_TAKEN,
         Kind.STEP_REFUSED,
+        Kind.FLOW_CONTINUED,
         Kind.USAGE_REPORTED,
         Kind.PROPOSAL_SUBMITTED,
         Kind.VERDICT_GIVEN,

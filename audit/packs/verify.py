@@ -2164,7 +2164,7 @@ def _gives_policy(record: Mapping[str, Any]) -> Given:
         return 0, "Something ran that no policy decision allows."
     acts: dict[str, set[str]] = {"stop": set(), "change": set()}
     for given in record["approvals"]:
-        if given["state"] in _IN_FORCE and given["gate_id"] not in ("OPERATIONAL", "AGENT"):
+        if given["state"] in _IN_FORCE and given["gate_id"] not in ("OPERATIONAL", "AGENT", "INTERRUPT"):
             if given["action"] in ("ABORT", "STOP_AGENT"):
                 acts["stop"].add(given["escalation_id"])
             elif given["action"] == "MODIFY":

@@ -24,7 +24,7 @@ RED_LINE: Final = "RED_LINE_CROSSED"
 _STOPPING: Final = ("ABORT", "STOP_AGENT")
 _IN_FORCE: Final = ("IN_EFFECT", "CONFIRMED")
 # Gates at which nobody decides whether a proposal may run.
-_NOT_OF_POLICY: Final = ("OPERATIONAL", "AGENT")
+_NOT_OF_POLICY: Final = ("OPERATIONAL", "AGENT", "INTERRUPT")
 _KNOWN_EFFECTS: Final = ("HAPPENED", "NOT_HAPPENED")
 _SURE: Final = ("SUCCEEDED", "FAILED", "HELD")
 Record = Mapping[str, Any]

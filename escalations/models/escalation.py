@@ -12,6 +12,8 @@ from runtime.core.ids import new_id
 from runtime.core.scoping import TenantManager
 from runtime.flows.models import Flow, Intent, Proposal
 
+WITHOUT_PROPOSAL = (contracts.Family.AGENT.value, contracts.Family.INTERRUPT.value)
+
 
 class Escalation(models.Model):
     """A flow waiting for a person (DIR paper, 9.1). `version` moves only with the escalation itself."""
@@ -19,7 +21,7 @@ class Escalation(models.Model):
     escalation_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="escalations")
-    # An agent that fell silent has proposed nothing.
+    # An agent that fell silent has proposed nothing, and a flow that was interrupted neither.
     proposal = models.ForeignKey(
         Proposal, null=True, blank=True, on_delete=models.PROTECT, related_name="escalations"
     )
@@ -63,12 +65,13 @@ class Escalation(models.Model):
             models.CheckConstraint(
                 condition=Q(family=contracts.Family.DECISION, intent__isnull=True, deadline_at__isnull=False)
                 | Q(family=contracts.Family.OPERATIONAL, intent__isnull=False, deadline_at__isnull=True)
-                | Q(family=contracts.Family.AGENT, intent__isnull=True, deadline_at__isnull=True),
+                | Q(family=contracts.Family.AGENT, intent__isnull=True, deadline_at__isnull=True)
+                | Q(family=contracts.Family.INTERRUPT, intent__isnull=True, deadline_at__isnull=False),
                 name="escalation_family_fits_its_intent_and_deadline",
             ),
             models.CheckConstraint(
-                condition=Q(family=contracts.Family.AGENT, proposal__isnull=True)
-                | (~Q(family=contracts.Family.AGENT) & Q(proposal__isnull=False)),
+                condition=Q(family__in=WITHOUT_PROPOSAL, proposal__isnull=True)
+                | (~Q(family__in=WITHOUT_PROPOSAL) & Q(proposal__isnull=False)),
                 name="escalation_has_a_proposal_unless_of_an_agent",
             ),
             models.UniqueConstraint(

@@ -44,6 +44,8 @@ class NotificationRoute(models.Model):
     for_decision = models.BooleanField(default=True)
     for_operational = models.BooleanField(default=True)
     for_agent = models.BooleanField(default=True)
+    # Routes from before there were interrupts are not told of them until an admin says so.
+    for_interrupt = models.BooleanField(default=False)
     least_impact = models.CharField(
         max_length=16, choices=states.Impact.pairs(), default=states.Impact.LOW_IMPACT
     )
@@ -82,7 +84,10 @@ class NotificationRoute(models.Model):
                 name="notification_route_has_an_occasion",
             ),
             models.CheckConstraint(
-                condition=Q(for_decision=True) | Q(for_operational=True) | Q(for_agent=True),
+                condition=Q(for_decision=True)
+                | Q(for_operational=True)
+                | Q(for_agent=True)
+                | Q(for_interrupt=True),
                 name="notification_route_has_a_family",
             ),
             models.CheckConstraint(
@@ -162,6 +167,7 @@ class NotificationRoute(models.Model):
             contracts.Family.DECISION: self.for_decision,
             contracts.Family.OPERATIONAL: self.for_operational,
             contracts.Family.AGENT: self.for_agent,
+            contracts.Family.INTERRUPT: self.for_interrupt,
         }
         return tuple(family for family, is_wanted in wanted.items() if is_wanted)
 

@@ -10,8 +10,8 @@ from django.conf import settings
 
 from audit import actors
 from escalations import amounts, authority, policy
-from escalations.contracts import Action
-from escalations.services import evidence_revision, policy_context, questions
+from escalations.contracts import Action, Family
+from escalations.services import evidence_revision, interrupt_evidence, policy_context, questions
 from escalations.services.statements import ActionResult, AuthorizedDecision
 from runtime.contracts import timestamps
 from runtime.contracts.facts import Lift, SnapshotFacts
@@ -36,6 +36,7 @@ from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
 from runtime.registry.models import Agent
 from runtime.stops.services import stops
+from runtime.workflows.services import interrupts as workflow_interrupts
 
 
 def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journal) -> ActionResult | Problem:
@@ -59,10 +60,8 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
         case Action.ABORT:
             journal.transition(FlowState.ABORTED, reason=Reason.ABORTED_BY_PERSON)
             journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": Reason.ABORTED_BY_PERSON.value})
-        case Action.RESUME:
-            if intent is None:
-                return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to resume.")
-            return _resume(order, intent, agent, journal)
+        case Action.RESUME | Action.REDIRECT:
+            return _let_continue(order, agent, journal)
         case Action.MARK_DONE:
             if intent is None:
                 return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to mark as done.")
@@ -167,6 +166,29 @@ def _resume(order: AuthorizedDecision, intent: Intent, agent: Agent, journal: Jo
     )
 
 
+def _let_continue(order: AuthorizedDecision, agent: Agent, journal: Journal) -> ActionResult | Problem:
+    """Let what waits continue: an interrupted flow in its workflow, an intent with its call."""
+    action, instruction = order.request.action, order.request.instruction
+    if order.escalation.family != Family.INTERRUPT:
+        if order.escalation.intent is None:
+            return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to resume.")
+        return _resume(order, order.escalation.intent, agent, journal)
+    if action.spec.takes_instruction:
+        refused = interrupt_evidence.refuse_instruction(order.shown, instruction)
+        if refused is not None:
+            return refused
+    mismatch = workflow_interrupts.let_continue(
+        journal=journal,
+        agent=agent,
+        escalation_id=str(order.escalation.pk),
+        instruction=instruction if action.spec.takes_instruction else None,
+    )
+    if mismatch is None:
+        return ActionResult()
+    journal.add(mismatch.event())
+    return _refuse(order, ProblemCode.TAMPERED, "The workflow does not match the ledger. Abort.")
+
+
 def _undo_window(kind: KindDocument, *, impact: Impact, window: timedelta) -> timedelta:
     seconds = undo_window.length_s(
         kind, impact=impact, window_s=int(window.total_seconds()), most_s=settings.DIR_UNDO_MAX_S
@@ -177,6 +199,8 @@ def _undo_window(kind: KindDocument, *, impact: Impact, window: timedelta) -> ti
 def check(*, order: AuthorizedDecision, flow: Flow, agent: Agent, at: datetime) -> Problem | None:
     """What speaks against an action for which two people are needed, as `take` would find; writes nothing."""
     match order.request.action:
+        case Action.REDIRECT:
+            return interrupt_evidence.refuse_instruction(order.shown, order.request.instruction)
         case Action.OVERRIDE | Action.MODIFY:
             judged = _judge(order, flow, agent, at)
             return judged if isinstance(judged, Problem) else None

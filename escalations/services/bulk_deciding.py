@@ -8,7 +8,7 @@ from uuid import UUID
 
 from audit import actors, events
 from escalations import queries
-from escalations.contracts import Action
+from escalations.contracts import Action, Family
 from escalations.models import Escalation
 from escalations.policy import Person
 from escalations.services import deciding, escalation_locks, policy_context, two_people
@@ -103,9 +103,17 @@ def resume_refusal(*, row: Escalation) -> Problem | None:
     """Why RESUME may not be among several: a call in doubt that could run twice, or an untested target."""
     intent = row.intent
     if intent is None:
-        return None  # RESUME is not offered then, and its refusal says so
+        return interrupt_refusal(row=row)  # of others RESUME is not offered, and its refusal says so
     doubt = doubt_refusal(row=row) if policy_context.is_in_doubt(intent) else None
     return doubt or _untested(row, intent)
+
+
+def interrupt_refusal(*, row: Escalation) -> Problem | None:
+    """Refuse an interrupted workflow: a person reads where each stands before it continues."""
+    if row.family != Family.INTERRUPT:
+        return None
+    detail = "Where an interrupted workflow leads is decided on its own page."
+    return Problem(code=ProblemCode.SETTLE_ALONE, detail=detail, dfid=str(row.flow_id))
 
 
 def doubt_refusal(*, row: Escalation) -> Problem | None:

@@ -68,6 +68,7 @@ class DecisionResult:
 
     action: Action
     dfid: UUID
+    family: Family = Family.DECISION
     not_before: datetime | None = None
     first_of_two: FirstOfTwo | None = None
 
@@ -203,6 +204,7 @@ def _outcome(
     return DecisionResult(
         action=request.action,
         dfid=locked.flow.dfid,
+        family=Family(row.family),
         not_before=taken.not_before,
         first_of_two=taken if isinstance(taken, FirstOfTwo) else None,
     )

@@ -13,6 +13,7 @@ from runtime.contracts.states import Effect
 class DecisionRequest:
     """What the form contains. `params` is a JSON object for MODIFY, `receipt` for MARK_DONE.
 
+    `instruction` is where REDIRECT leads.
     `effect` states what became of an earlier call in doubt; None: the form does not state it.
     `shown_at_ms` is when the server sent the page with this revision to this person (Unix milliseconds), None
     where the form does not come from a page; `client_reported` is what the browser says of the reading, and
@@ -28,6 +29,7 @@ class DecisionRequest:
     params: Mapping[str, Any] | None = None
     receipt: Mapping[str, Any] | None = None
     typed_again: str = ""
+    instruction: str = ""
     effect: Effect | None = None
     shown_at_ms: int | None = None
     client_reported: Mapping[str, Any] | None = None

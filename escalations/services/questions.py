@@ -14,11 +14,11 @@ from audit import actors, canonical, events, ledger, signing
 from audit.payload_keys import PayloadClass
 from audit.verification.verify import UNREADABLE
 from escalations import policy
-from escalations.contracts import Closing, Family, State
-from escalations.evidence_contracts import JudgedEvidence
+from escalations.contracts import WITH_DEADLINE, Closing, State
+from escalations.evidence_contracts import InterruptEvidence, JudgedEvidence
 from escalations.models import Escalation, Question
 from escalations.models.question import IS_OPEN
-from escalations.services import comparing, escalation_locks, evidence_revision
+from escalations.services import comparing, escalation_locks, evidence_revision, interrupt_evidence
 from escalations.services.statements import AuthorizedDecision
 from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.problem import Problem
@@ -47,7 +47,7 @@ def answer(*, agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api
     404 for a flow that is not the agent's; 403 for an agent that a person has suspended; 409 NOTHING_ASKED,
     QUESTION_CLOSED (waited for long enough, or decided without it) or ALREADY_ANSWERED (with other words).
     """
-    rows = Escalation.objects.of(agent.tenant).filter(flow=dfid, family=Family.DECISION)
+    rows = Escalation.objects.of(agent.tenant).filter(flow=dfid, family__in=WITH_DEADLINE)
     newest = rows.order_by("-opened_at", "-escalation_id").values_list("escalation_id", flat=True).first()
     if not Flow.objects.of(agent.tenant).filter(dfid=dfid, agent=agent).exists():
         return flows.not_found()
@@ -103,6 +103,10 @@ def answer(*, agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api
             agent=locked.agent,
             journal=journal,
             number=question.number,
+        )
+    elif isinstance(basis.evidence, InterruptEvidence):
+        interrupt_evidence.revise_with_answer(
+            escalation=row, shown=basis.evidence, journal=journal, number=question.number
         )
     journal.write()
     return _view(question)

@@ -92,7 +92,13 @@ def choice_of(order: AuthorizedDecision) -> dict[str, Any]:
         "conditions": sorted(set(request.conditions)),
         "receipt": dict(request.receipt or {}) if request.action.spec.takes_receipt else None,
         "effect": None if order.effect is None else order.effect.value,
+        **_instruction(request),
     }
+
+
+def _instruction(request: DecisionRequest) -> dict[str, str]:
+    """Where the person leads the workflow; nothing for other actions."""
+    return {"instruction": request.instruction} if request.action.spec.takes_instruction else {}
 
 
 def store_first(*, order: AuthorizedDecision, journal: Journal) -> Decision:
@@ -137,6 +143,7 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
         ),
     )
     resolved: dict[str, Any] = {"escalation_id": str(row.pk), "action": request.action.value}
+    resolved |= _instruction(request)
     if order.effect is not None:
         resolved["effect"] = order.effect.value
     if taken.params is not None:
@@ -180,6 +187,7 @@ def _store(
         stated["revision_in_force"] = row.revision
     if taken.not_before is not None:
         stated["not_before"] = timestamps.iso(taken.not_before)
+    stated |= _instruction(request)
     if order.effect is not None:
         stated["effect"] = order.effect.value
     if taken.superseded_intent_id is not None:

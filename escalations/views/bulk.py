@@ -184,8 +184,10 @@ def _answers(
         if row.pk not in evidence and not action.spec.stops:
             answer = policy.Denied(ProblemCode.TAMPERED, TAMPERED)
         elif isinstance(answer, policy.Allowed) and action is Action.RESUME:
-            doubt = bulk_deciding.doubt_refusal(row=row) if situations[row.pk].in_doubt else None
-            answer = answer if doubt is None else policy.Denied(doubt.code, doubt.detail)
+            alone = bulk_deciding.interrupt_refusal(row=row)
+            if situations[row.pk].in_doubt:
+                alone = bulk_deciding.doubt_refusal(row=row)
+            answer = answer if alone is None else policy.Denied(alone.code, alone.detail)
         found[row.pk] = answer
     return found
 

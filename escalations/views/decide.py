@@ -242,7 +242,7 @@ def _lead_on(
         # Its page says on a strip what was decided.
         return _go_to(request, queue_walk.item_url(following, query, done=escalation_id))
     if first is None:
-        messages.success(request, spec.done)
+        messages.success(request, spec.worded(outcome.family).done)
     if following is not None:
         return _go_to(request, queue_walk.item_url(following, query))
     if chosen is AfterDecision.QUEUE:

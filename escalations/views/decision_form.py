@@ -15,7 +15,7 @@ from escalations import (
     presenters,
 )
 from escalations.contracts import Action
-from escalations.evidence_contracts import AnyEvidence, JudgedEvidence
+from escalations.evidence_contracts import AnyEvidence, InterruptEvidence, JudgedEvidence
 from escalations.models import Escalation
 from escalations.services import (
     actions,
@@ -49,6 +49,7 @@ class ActionChoice:
     action: Action
     spec: contracts.ActionSpec
     hint: str
+    button: str
     parts: str
     why: str
     chosen: bool
@@ -106,11 +107,19 @@ def context(
         )
         if situation.in_doubt
         else [],
+        "instructions": instruction_options(shown, chosen=kept.get("instruction", "")),
         "least_reason": policy.LEAST_REASON_CHARS if weighty else 1,
         "fields": []
         if judged is None
         else schema_form.fields(judged.kind.params_schema, judged.proposal.params, kept or None),
     }
+
+
+def instruction_options(shown: AnyEvidence | None, *, chosen: str) -> Sequence[tuple[str, bool]]:
+    """List the instructions that a person may redirect to, each with whether it was chosen."""
+    if not isinstance(shown, InterruptEvidence):
+        return []
+    return [(name, name == chosen) for name in shown.followed.instructions]
 
 
 def pace(
@@ -168,13 +177,15 @@ def _choice(
     situation: policy.EscalationContext,
     follows: Sequence[str],
 ) -> ActionChoice:
-    spec, is_afterwards = action.spec, situation.family is contracts.Family.OPERATIONAL
+    spec = action.spec
+    words = spec.worded(situation.family)
     why = answer.why if isinstance(answer, policy.Denied) and answer.code is not ProblemCode.STEP_UP else ""
     typed = ("typed",) if policy.is_typed_again(action, situation) else ()
     return ActionChoice(
         action=action,
         spec=spec,
-        hint=(spec.hint_afterwards if is_afterwards else "") or spec.hint,
+        hint=words.hint,
+        button=words.button,
         parts=" ".join((*spec.parts, *typed)),
         why=why,
         chosen=not why and kept.get("action") == action,

@@ -23,7 +23,7 @@ from escalations import (
     questioned,
 )
 from escalations.contracts import Action
-from escalations.evidence_contracts import JudgedEvidence, SilenceEvidence
+from escalations.evidence_contracts import InterruptEvidence, JudgedEvidence, SilenceEvidence
 from escalations.models import Escalation
 from escalations.services import (
     comparing,
@@ -35,6 +35,7 @@ from escalations.views import (
     drafts,
     erased_page,
     evidence_page,
+    interrupt_view,
     queue_walk,
     silence_evidence,
     two_people,
@@ -160,6 +161,8 @@ def _about(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str, A
     shown, known = basis.evidence, basis.known
     if isinstance(shown, SilenceEvidence):
         return {"silence": silence_evidence.read(shown, body=basis.body)}
+    if isinstance(shown, InterruptEvidence):
+        return {"interrupt": interrupt_view.read(shown, body=basis.body)}
     if shown is None or escalation.proposal is None:
         return {"silence": None}
     before = None

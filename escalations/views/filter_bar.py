@@ -25,6 +25,7 @@ FAMILIES: Mapping[contracts.Family, str] = {
     contracts.Family.DECISION: "Decisions",
     contracts.Family.OPERATIONAL: "Operational",
     contracts.Family.AGENT: "Silent agents",
+    contracts.Family.INTERRUPT: "Interrupted workflows",
 }
 
 
@@ -97,6 +98,7 @@ def tabs(request: HttpRequest, wanted: QueueFilter, *, tenant: str, left: int) -
         ("Low impact", QueueFilter(impact=states.Impact.LOW_IMPACT), None),
         ("Operational", QueueFilter(family=contracts.Family.OPERATIONAL), None),
         ("Silent agents", QueueFilter(family=contracts.Family.AGENT), None),
+        ("Interrupted workflows", QueueFilter(family=contracts.Family.INTERRUPT), None),
         ("Decidable now", QueueFilter(decidable=True), None),
         ("Mine", QueueFilter(mine=user_pk), None),
         *(

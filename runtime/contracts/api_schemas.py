@@ -236,23 +236,26 @@ class StepFinding(Body):
 
 
 class CheckAnswer(Body):
-    """Whether the step may be taken, within 60 s under `check_id`."""
+    """Whether the step may be taken, within 60 s under `check_id`; else maybe an escalation."""
 
     allowed: bool
     findings: tuple[StepFinding, ...]
     check_id: str | None = None
+    escalation_id: str | None = Field(default=None, exclude_if=is_none)
 
 
 class StepTakenAnswer(StepAnswer):
-    """A step that was taken, and what a router demands next."""
+    """A step that was taken, and what a router demands next; of INTERRUPT also the escalation."""
 
     next: NextStep | None
+    escalation_id: str | None = Field(default=None, exclude_if=is_none)
 
 
 class StepRefusedAnswer(Body):
-    """A step that moved nothing, and why."""
+    """A step that moved nothing, and why; the escalation where no other step is possible either."""
 
     findings: tuple[StepFinding, ...]
+    escalation_id: str | None = Field(default=None, exclude_if=is_none)
 
 
 class AnswerRequest(Body):

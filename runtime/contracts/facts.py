@@ -6,7 +6,7 @@ from pydantic import Field
 
 from runtime.contracts.document import Contract, is_none
 from runtime.contracts.states import AgentRole, AgentStatus
-from runtime.contracts.workflow import WorkflowFold
+from runtime.contracts.workflow import StepHistory, WorkflowFold
 
 
 class AgentFacts(Contract):
@@ -100,3 +100,5 @@ class Facts(Contract):
     unsafe: str | None = Field(default=None, exclude_if=is_none)
     # Where the flow stands in the workflow of the rules; no value where they name none.
     workflow: WorkflowFold | None = Field(default=None, exclude_if=is_none)
+    # The steps of the flow in it, loaded only where the kind reads them.
+    steps: StepHistory | None = Field(default=None, exclude_if=is_none)

@@ -432,6 +432,9 @@ class ProblemCode(StrEnum):
     EFFECT_UNREADABLE = _decision(
         "EFFECT_UNREADABLE", 400, "Invalid effect", "The field `effect` is not one of the effects."
     )
+    INSTRUCTION_UNKNOWN = _decision(
+        "INSTRUCTION_UNKNOWN", 400, "Unknown instruction", "REDIRECT names no instruction of the workflow."
+    )
     QUESTION_OPEN = _decision(
         "QUESTION_OPEN", 409, "Question already open", "The last question is neither answered nor closed."
     )

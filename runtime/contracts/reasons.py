@@ -62,12 +62,17 @@ class Reason(StrEnum):
     PARENT_ENDED = "PARENT_ENDED"
     AGENT_SILENT = "AGENT_SILENT"
     SILENCE_OVER = "SILENCE_OVER"
+    WORKFLOW_INTERRUPTED = "WORKFLOW_INTERRUPTED"
+    POLICY_DEADLOCK = "POLICY_DEADLOCK"
+    AWAITING_HUMAN_INPUT = "AWAITING_HUMAN_INPUT"
     TAMPERED = "TAMPERED"
     EFFECT_CONTRADICTED = "EFFECT_CONTRADICTED"
     OUTCOME_NOT_ALLOWED = "OUTCOME_NOT_ALLOWED"
     OUTPUTS_INVALID = "OUTPUTS_INVALID"
 
 
+# Why a flow waits for a person before any proposal of its agent.
+INTERRUPTS = (Reason.WORKFLOW_INTERRUPTED, Reason.POLICY_DEADLOCK)
 # The effect has happened, with a receipt that is not what the policy kind expects of one.
 QUESTIONED = (Reason.OUTCOME_NOT_ALLOWED, Reason.OUTPUTS_INVALID)
 
@@ -131,6 +136,9 @@ MEANINGS: dict[Reason, str] = {
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",
     Reason.IDLE_TOO_LONG: "The flow exceeded the idle timeout.",
     Reason.PARENT_ENDED: "The parent flow has ended, and its open children with it.",
+    Reason.WORKFLOW_INTERRUPTED: "A router of the agent's workflow calls a person.",
+    Reason.POLICY_DEADLOCK: "The instruction that must come next in the agent's workflow is refused itself.",
+    Reason.AWAITING_HUMAN_INPUT: "A person decides how the flow continues; until then no step is allowed.",
     Reason.SILENCE_OVER: "The agent called again, or is no longer monitored.",
     Reason.AGENT_SILENT: "The agent has been silent for longer than its manifest allows during its hours.",
     Reason.TAMPERED: "A stored row does not match the ledger, so nothing was called.",

@@ -1,18 +1,21 @@
 """A workflow: the instructions of an agent, the edges between them, and policies before and after them."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from runtime.contracts.document import Contract, Id, is_none
 from runtime.contracts.policy_kind import OnFail, SemVer, Slug
+from runtime.contracts.states import Impact
 
 InstructionName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 # What a router reads of the step that was reported: output.confidence, input.symbol.
 StepPath = Annotated[
     str, StringConstraints(pattern=r"^(output|input)(\.[A-Za-z_][A-Za-z0-9_]{0,63}){1,8}$", max_length=300)
 ]
+# Where a router leads that calls a person; no instruction has this name.
+INTERRUPT: Final = "INTERRUPT"
 Number = Annotated[float, Field(ge=-(2**53), le=2**53, allow_inf_nan=False)]
 
 
@@ -48,11 +51,16 @@ class BudgetOf(StrEnum):
 
 
 class Instruction(Contract):
-    """One instruction; `cost` is what a step of it takes from the reliability of the flow."""
+    """One instruction; `cost` is what a step of it takes from the reliability of the flow.
+
+    The schemas declare what expressions of policy kinds may read of its reports.
+    """
 
     core: Core
     cost: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     max_visits: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, exclude_if=is_none)
+    input_schema: dict[str, JsonValue] | None = Field(default=None, exclude_if=is_none)
+    output_schema: dict[str, JsonValue] | None = Field(default=None, exclude_if=is_none)
 
 
 class Reliability(Contract):
@@ -146,11 +154,30 @@ class ValueRouter(_Router):
 
 
 class ValidateRouter(_Router):
-    """Routes to `by`, again and again until it reports `output.result` PASS; FAIL routes to `on_fail`."""
+    """A check of what was reported, by an instruction or by the runtime itself.
+
+    With `by` it routes there, again and again until that reports `output.result` PASS. With `require`, CEL
+    over `input` and `output` of the step, nothing follows where that is exactly true. What fails routes to
+    `on_fail`, and calls a person without one.
+    """
 
     router: Literal["validate"]
-    by: InstructionName
+    by: InstructionName | None = Field(default=None, exclude_if=is_none)
+    require: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = Field(
+        default=None, exclude_if=is_none
+    )
     on_fail: InstructionName | None = Field(default=None, exclude_if=is_none)
+
+    @model_validator(mode="after")
+    def _has_one_check(self) -> "ValidateRouter":
+        if (self.by is None) == (self.require is None):
+            raise ValueError("a validation has either by or require")
+        return self
+
+    @property
+    def failed(self) -> str:
+        """Where what fails leads."""
+        return self.on_fail or INTERRUPT
 
 
 Checker = Annotated[
@@ -158,6 +185,10 @@ Checker = Annotated[
     Field(discriminator="checker"),
 ]
 Router = Annotated[ThresholdRouter | ValueRouter | ValidateRouter, Field(discriminator="router")]
+
+
+def _is_high(impact: Impact) -> bool:
+    return impact is Impact.HIGH_IMPACT
 
 
 class WorkflowDocument(Contract):
@@ -170,6 +201,9 @@ class WorkflowDocument(Contract):
     instructions: Annotated[dict[InstructionName, Instruction], Field(min_length=1, max_length=100)]
     edges: Annotated[tuple[tuple[InstructionName, InstructionName], ...], Field(max_length=1000)] = ()
     reliability: Reliability = Reliability()
+    # Of an interrupt: how long a person has to decide (as the installation has it, without) and its impact.
+    sla_s: Annotated[int, Field(ge=1, le=604_800)] | None = Field(default=None, exclude_if=is_none)
+    impact: Impact = Field(default=Impact.HIGH_IMPACT, exclude_if=_is_high)
     checkers: Annotated[tuple[Checker, ...], Field(max_length=100)] = ()
     routers: Annotated[tuple[Router, ...], Field(max_length=100)] = ()
 
@@ -190,8 +224,25 @@ class ReportedStep(Contract):
     output: dict[str, Any] = Field(default_factory=dict)
 
 
+class ShownStep(Contract):
+    """A step as expressions of policy kinds read it: the declared fields of what its agent claims."""
+
+    instruction: InstructionName
+    core: Core
+    at_ms: int
+    input: dict[str, Any]
+    output: dict[str, Any]
+
+
+class StepHistory(Contract):
+    """The newest steps of a flow, oldest first; `truncated` where there were more."""
+
+    steps: tuple[ShownStep, ...]
+    truncated: bool
+
+
 class Next(Contract):
-    """The instruction that a router demands, and which router and why."""
+    """The instruction that a router demands, and which router and why; `INTERRUPT` calls a person."""
 
     instruction: InstructionName
     policy: str

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from runtime.flows.models import Flow, Intent, Proposal, Verdict
     from runtime.incidents.models import Incident
     from runtime.registry.models import Agent
+    from runtime.workflows.services.interrupts import Interrupt
 
 
 # What happened to an incident that people outside the console can be told of; RAISED: its severity.
@@ -70,6 +71,14 @@ def open_escalation(**named: Any) -> Opened:
 def open_agent_escalation(*, flow: "Flow", agent: "Agent", silence: Silence) -> Opened:
     """Open the escalation of a silent agent on a flow of the runtime's own, in the caller's transaction."""
     return cast(Opened, _door("open_agent_escalation")(flow=flow, agent=agent, silence=silence))
+
+
+def open_interrupt_escalation(
+    *, flow: "Flow", agent: "Agent", interrupt: "Interrupt", at: datetime
+) -> Opened:
+    """Open the escalation of a flow that does not continue in its workflow, in the caller's transaction."""
+    door = _door("open_interrupt_escalation")
+    return cast(Opened, door(flow=flow, agent=agent, interrupt=interrupt, at=at))
 
 
 def list_open_escalations(*, proposals: Collection[UUID]) -> dict[UUID, UUID]:

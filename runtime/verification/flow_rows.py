@@ -45,6 +45,7 @@ class FlowRowCheck(row_checks.FlowRows):
             Kind.PROPOSAL_SUBMITTED,
             Kind.VERDICT_GIVEN,
             Kind.STEP_TAKEN,
+            Kind.FLOW_CONTINUED,
             Kind.REVIEW_FLAGGED,
             Kind.REVIEW_CLOSED,
         }
@@ -158,11 +159,11 @@ def _compare_flows(found: Found, flows: Mapping[UUID, Entries], kept: Payloads) 
 
 
 def _compare_positions(found: Found, flows: Mapping[UUID, Entries], kept: Payloads) -> None:
-    """Where each flow stands in its workflow: as its last step left it, or where the workflow begins."""
+    """Where each flow stands in its workflow: as its last step or a person left it, or at its start."""
     rows = {
         row.flow_id: row for row in WorkflowPosition.objects.filter(flow__in=flows).select_related("workflow")
     }
-    last = dict(of_kind(flows, Kind.STEP_TAKEN))
+    last = dict(of_kind(flows, Kind.STEP_TAKEN, Kind.FLOW_CONTINUED))
     for dfid, entry in last.items():
         row = rows.pop(dfid, None)
         if row is None:

@@ -26,6 +26,8 @@ class WorkflowPosition(models.Model):
         constraints = (
             models.CheckConstraint(condition=Q(version__gte=1), name="workflow_position_version_counts"),
         )
+        # The newest flows of a workflow, whose ids rise with time.
+        indexes = (models.Index(fields=("workflow", "-flow"), name="workflow_position_newest"),)
 
     def __str__(self) -> str:
         return f"{self.flow_id} in {self.workflow_id}"

@@ -11,13 +11,15 @@ from django.core.management import CommandError, call_command
 from audit.models import LedgerEntry
 from runtime.core import clock
 from runtime.flows.models import Verdict
+from runtime.kernel import step_history
 from runtime.kernel.gate import pipeline
+from runtime.maintenance.services import payloads
 from runtime.packs.services import packs
 from runtime.packs.services.packs import Loaded, PackRefused
 from runtime.registry.models import Workflow
 from runtime.workflows.models import WorkflowPosition
 from runtime.workflows.services import instructions
-from tests.support import api_client
+from tests.support import api_client, followed_workflow
 from tests.support.followed_workflow import load
 from tests.support.workflow_story import RESEARCH, SEQUENCE
 
@@ -233,3 +235,69 @@ def test_a_changed_position_is_found(trader: api_client.Caller) -> None:
     WorkflowPosition.objects.update(fold=b"{}")
     with pytest.raises(CommandError):
         call_command("verify_ledger")
+
+
+def with_rule(require: str, **changes: Any) -> None:
+    """The pack with the workflow, and a kind whose rule asks this of the steps."""
+    pack = followed_workflow.pack_with(**changes)
+    (kind,) = [item for item in pack["policy_kinds"] if item["kind"] == api_client.KIND]
+    kind |= {"version": "7.0.0", "rules": [{"id": "R_STEPS", "require": require}]}
+    loaded = packs.load(text=yaml.safe_dump(pack), source="p.yaml", activate=True, actor="user:999")
+    assert isinstance(loaded, Loaded), loaded
+
+
+DECLARED = {
+    **RESEARCH["instructions"],
+    "VERIFY": {
+        "core": "NORMATIVE",
+        "output_schema": {"type": "object", "properties": {"score": {"type": "number"}}},
+    },
+}
+
+
+@pytest.mark.parametrize(("score", "verdict"), [(0.9, "ACCEPT"), (0.1, "REJECT")])
+def test_a_rule_reads_the_steps_of_the_flow(trader: api_client.Caller, score: float, verdict: str) -> None:
+    with_rule("history.steps.exists(s, has(s.output.score) && s.output.score > 0.5)", instructions=DECLARED)
+    dfid = trader.open_flow()
+    step(trader, dfid, "GENERATE", output={"score": 0.9}).ok(201)
+    step(trader, dfid, "VERIFY", output={"score": score, "name": "Kowalczyk"}).ok(201)
+    assert trader.propose(dfid, api_client.proposal(trader.context(dfid))).ok()["verdict"] == verdict
+    row = Verdict.objects.get(proposal__flow__dfid=dfid)
+    # What is not declared is not stored with the verdict; the fold has the last report as it is.
+    known = pipeline.Judgement.from_bytes(bytes(row.input)).facts.steps
+    assert known is not None
+    assert [one.output for one in known.steps] == [{}, {"score": score}]
+    assert pipeline.judge_bytes(bytes(row.input), bytes(row.bundle.body)) == bytes(row.body)
+    call_command("verify_ledger")
+    call_command("replay", dfid)
+
+
+def test_steps_are_loaded_only_where_they_are_read(trader: api_client.Caller) -> None:
+    load()
+    dfid = trader.open_flow()
+    for name in ("GENERATE", "VERIFY"):
+        step(trader, dfid, name).ok(201)
+    trader.propose(dfid, api_client.proposal(trader.context(dfid))).ok()
+    row = Verdict.objects.get(proposal__flow__dfid=dfid)
+    assert pipeline.Judgement.from_bytes(bytes(row.input)).facts.steps is None
+
+
+def test_only_the_newest_steps_are_read(trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_history, "MOST_STEPS", 1)
+    with_rule("history.truncated && history.last.instruction == 'VERIFY'")
+    dfid = trader.open_flow()
+    for name in ("GENERATE", "VERIFY"):
+        step(trader, dfid, name).ok(201)
+    assert trader.propose(dfid, api_client.proposal(trader.context(dfid))).ok()["verdict"] == "ACCEPT"
+
+
+def test_an_erased_report_keeps_its_place(trader: api_client.Caller) -> None:
+    with_rule("history.steps.size() == 2 && !has(history.last.output.score)", instructions=DECLARED)
+    dfid = trader.open_flow()
+    step(trader, dfid, "GENERATE").ok(201)
+    step(trader, dfid, "VERIFY", output={"score": 1}).ok(201)
+    said = LedgerEntry.objects.filter(stream=dfid, kind="step:taken").order_by("seq").last()
+    assert said is not None
+    commitment = said.payload["report_commitment"]
+    payloads.erase(tenant="default", commitment=commitment, reason="asked", actor="user:1")
+    assert trader.propose(dfid, api_client.proposal(trader.context(dfid))).ok()["verdict"] == "ACCEPT"

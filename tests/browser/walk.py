@@ -61,12 +61,24 @@ def in_both_themes(page: Page, *, rules: dict[str, Any] = RULES) -> list[dict[st
     return found
 
 
+def interrupt(console: Console) -> str:
+    """The escalation of a flow whose workflow has called a person."""
+    console.command("load_pack", "docs/examples/researcher.yaml", "--activate")
+    agent = console.agent("researcher")
+    dfid = agent.open_flow(trigger="a question")
+    step = {"instruction": "GENERATE", "output": {"confidence": 0.1}}
+    said = agent._call("POST", f"/flows/{dfid}/steps", step, {"Idempotency-Key": dfid}).body
+    agent.wire.close()
+    return str(said["escalation_id"])
+
+
 @pytest.fixture(scope="module")
 def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
     """Every page, with one open and one decided escalation, and one flow that has run to its end."""
     said = conftest.escalate(agent, symbol="AAPL", cents=400_000)
     decided = conftest.escalate(agent, symbol="MSFT", cents=150_000).escalation_id
     console.command("load_pack", "docs/examples/underwriter.yaml", "--activate")
+    interrupted = interrupt(console)
     context = browser.new_context()
     page = context.new_page()
     console.sign_in(page)
@@ -97,6 +109,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/shift/",
         f"/escalations/{said.escalation_id}/notes/",
         f"/escalations/{said.escalation_id}/",
+        f"/escalations/{interrupted}/",
         "/flows/",
         "/escalations/in-doubt/",
         str(flow),
@@ -136,6 +149,8 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/kinds/new/",
         "/rulesets/",
         "/rulesets/motor-underwriting/",
+        "/workflows/",
+        "/workflows/research-then-file/",
         "/ledger/",
         "/conformance/",
         "/records/",

@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 
 from audit import events
 from audit.models import LedgerEntry
-from escalations.contracts import NoticeState, Occasion
+from escalations.contracts import Family, NoticeState, Occasion
 from escalations.models import Notice, NotificationRoute
 from escalations.services.notices import outbox, routes, sending
 from runtime.contracts.incident import IncidentState, LinkKind, Severity
@@ -381,7 +381,9 @@ def test_routes_from_before_keep_working_and_ask_for_no_incidents(
         lambda self: {name: value for name, value in payload(self).items() if name not in before},
     )
     olivia = factories.user("olivia").pk
-    route = notice_receivers.add(URL).route
+    # Nor was there anything to be told of interrupted workflows.
+    families = (Family.DECISION, Family.OPERATIONAL, Family.AGENT)
+    route = notice_receivers.add(URL, families=families).route
     entry = LedgerEntry.objects.get(kind="notification_route:added")
     assert not before & set(entry.payload)
     row = factories.desk().escalate()

@@ -12,7 +12,7 @@ from runtime.kernel.authority_limits import AuthorityLimit
 from tests.escalations.test_policy import NOW_MS, denied, may, person, situation
 
 CRITICAL = Impact.CRITICAL
-FOR_TWO = {Action.OVERRIDE, Action.MODIFY, Action.RESUME, Action.MARK_DONE}
+FOR_TWO = {Action.OVERRIDE, Action.MODIFY, Action.RESUME, Action.REDIRECT, Action.MARK_DONE}
 USD = "cents USD"
 
 

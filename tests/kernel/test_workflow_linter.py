@@ -67,10 +67,23 @@ def test_what_names_nothing(changes: dict[str, Any]) -> None:
     assert codes(**changes) == ["UNKNOWN_INSTRUCTION"]
 
 
-def test_calling_a_person_is_refused_in_words() -> None:
-    (found,) = linter.lint(document(routers=[{**VALUE, "to": "INTERRUPT"}]))
-    assert "INTERRUPT is not offered" in found.message
-    assert found.place == ("routers", 0, "to")
+def test_only_a_router_calls_a_person() -> None:
+    validate = {"id": "r", "router": "validate", "on": "GENERATE", "require": "output.ok"}
+    for router in ({**VALUE, "to": "INTERRUPT"}, validate, {**validate, "on_fail": "INTERRUPT"}):
+        assert codes(routers=[router]) == []
+    (found,) = linter.lint(document(edges=[*EDGES, ["VERIFY", "INTERRUPT"]]))
+    assert found.message.startswith("INTERRUPT calls a person; only")
+    assert found.place == ("edges", 4, 1)
+    named = {**INSTRUCTIONS, "INTERRUPT": {"core": "MEMORY"}}
+    assert "RESERVED_NAME" in codes(instructions=named, edges=[*EDGES, ["VERIFY", "INTERRUPT"]])
+
+
+def test_an_expression_of_a_validation_reads_the_step() -> None:
+    router = {"id": "r", "router": "validate", "on": "GENERATE"}
+    assert codes(routers=[{**router, "require": "input.x == output.x"}]) == []
+    (found,) = linter.lint(document(routers=[{**router, "require": "history.last.core == 'MEMORY'"}]))
+    assert found.place == ("routers", 0, "require")
+    assert found.message == "history is not known here; use input or output"
 
 
 @pytest.mark.parametrize(

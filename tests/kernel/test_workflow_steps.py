@@ -6,6 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from runtime.contracts.policy_kind import OnFail
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import Impact
 from runtime.contracts.workflow import BudgetOf, ReportedStep, WorkflowDocument, WorkflowFold
 from runtime.kernel.workflows import steps
 from tests.support.workflow_story import RESEARCH, SEQUENCE, check, document, walk
@@ -25,6 +27,9 @@ def test_a_document_is_read_back_from_its_bytes() -> None:
         {"routers": [{"id": "r", "router": "threshold", "on": "VERIFY", "key": "output.x", "to": "VERIFY"}]},
         {"checkers": [{"id": "c", "checker": "magic", "on": "VERIFY"}]},
         {"ends": []},
+        {"sla_s": 0},
+        {"routers": [{"id": "r", "router": "validate", "on": "VERIFY"}]},
+        {"routers": [{"id": "r", "router": "validate", "on": "VERIFY", "by": "VERIFY", "require": "true"}]},
         {"checkers": [{"id": "c", "checker": "budget", "on": "VERIFY", "of": "tokens", "above": 50}]},
     ],
 )
@@ -226,14 +231,108 @@ def test_a_pending_next_refuses_everything_else() -> None:
 def test_what_must_be_validated_is_until_it_passes() -> None:
     router = {"id": "bounds", "router": "validate", "on": "GENERATE", "by": "VERIFY"}
     workflow = document(routers=[router])
-    for output in ({}, {"result": "FAIL"}, {"result": "fine"}):
+    for output in ({}, {"result": "fine"}):
         fold = walk(workflow, "GENERATE", ("VERIFY", output))
         assert fold.pending is not None
         assert fold.pending.instruction == "VERIFY"
         assert check(workflow, fold, "PROPOSE") == [("next", VIOLATION)]
-    passed = walk(workflow, "GENERATE", ("VERIFY", {"result": "FAIL"}), ("VERIFY", {"result": "PASS"}))
+    passed = walk(workflow, "GENERATE", "VERIFY", ("VERIFY", {"result": "PASS"}))
     assert passed.pending is None
     elsewhere = document(routers=[{**router, "on_fail": "GENERATE"}])
     failed = walk(elsewhere, "GENERATE", ("VERIFY", {"result": "FAIL"})).pending
     assert failed is not None
     assert failed.instruction == "GENERATE"
+    person = walk(workflow, "GENERATE", ("VERIFY", {"result": "FAIL"}))
+    assert steps.calls_person(person)
+
+
+@pytest.mark.parametrize(
+    ("require", "output", "reason"),
+    [
+        ("output.alpha < 1.0", {"alpha": 0.5}, None),
+        ("output.alpha < 1.0", {"alpha": 2.5}, "bounds does not hold."),
+        ("output.alpha < 1.0", {}, "bounds could not be evaluated: "),
+        ("input.wanted == output.alpha", {}, "bounds could not be evaluated: "),
+    ],
+)
+def test_the_runtime_validates_by_itself(require: str, output: dict[str, Any], reason: str | None) -> None:
+    router = {"id": "bounds", "router": "validate", "on": "GENERATE", "require": require}
+    pending = walk(document(routers=[router]), ("GENERATE", output)).pending
+    if reason is None:
+        assert pending is None
+        return
+    assert pending is not None
+    assert (pending.instruction, pending.policy) == ("INTERRUPT", "bounds")
+    assert pending.reason.startswith(reason)
+    elsewhere = walk(document(routers=[{**router, "on_fail": "VERIFY"}]), ("GENERATE", output)).pending
+    assert elsewhere is not None
+    assert elsewhere.instruction == "VERIFY"
+
+
+CALLS = {
+    "id": "unsure",
+    "router": "value",
+    "on": "GENERATE",
+    "key": "output.sure",
+    "equals": False,
+    "to": "INTERRUPT",
+}
+
+
+def test_a_called_person_says_how_the_flow_continues() -> None:
+    workflow = document(routers=[CALLS])
+    fold = walk(workflow, ("GENERATE", {"sure": False}))
+    assert steps.calls_person(fold)
+    for name in (*workflow.instructions, "INTERRUPT", "DREAM"):
+        assert check(workflow, fold, name) == [("next", "AWAITING_HUMAN_INPUT")]
+    resumed = steps.resume(fold)
+    assert not steps.calls_person(resumed)
+    assert check(workflow, resumed, "VERIFY") == []
+    assert check(workflow, resumed, "PROPOSE") == [("graph", VIOLATION)]
+    redirected = steps.redirect(fold, "PROPOSE")
+    assert check(workflow, redirected, "PROPOSE") == []
+    assert check(workflow, redirected, "VERIFY") == [("next", VIOLATION)]
+    assert redirected.pending is not None
+    assert redirected.pending.policy == "unsure"
+    lifted = steps.redirect(resumed, "VERIFY").pending
+    assert lifted is not None
+    assert lifted.policy == "next"
+
+
+def test_a_redirect_to_what_validates_still_has_to_pass() -> None:
+    router = {"id": "bounds", "router": "validate", "on": "GENERATE", "by": "VERIFY"}
+    workflow = document(routers=[router])
+    fold = steps.redirect(walk(workflow, "GENERATE", ("VERIFY", {"result": "FAIL"})), "VERIFY")
+    again = ReportedStep(instruction="VERIFY", core=workflow.instructions["VERIFY"].core)
+    pending = steps.take(workflow, fold, again, now_ms=0).pending
+    assert pending is not None
+    assert pending.instruction == "VERIFY"
+
+
+def test_only_the_refusal_of_what_is_demanded_is_a_deadlock() -> None:
+    workflow = document(routers=[{**CALLS, "to": "VERIFY"}])
+    fold = walk(workflow, ("GENERATE", {"sure": False}))
+    against = [steps.Objection("ready", "no")]
+    assert steps.is_deadlocked(fold, "VERIFY", against)
+    assert not steps.is_deadlocked(fold, "TOOL_CALL", against)
+    assert not steps.is_deadlocked(fold, "VERIFY", [])
+    assert not steps.is_deadlocked(fold, "VERIFY", [steps.Objection("r", "wait", code=Reason.RATE_LIMITED)])
+    assert not steps.is_deadlocked(walk(workflow, "GENERATE", "VERIFY"), "VERIFY", against)
+
+
+def test_no_router_acts_once_the_flow_has_proposed() -> None:
+    workflow = document(routers=[CALLS])
+    step = ReportedStep(
+        instruction="GENERATE", core=workflow.instructions["GENERATE"].core, output={"sure": False}
+    )
+    fold = steps.take(workflow, steps.begin(workflow), step, now_ms=0, routes=False)
+    assert (fold.position, fold.pending) == ("GENERATE", None)
+
+
+def test_what_interrupts_has_an_impact_and_a_time() -> None:
+    plain = document()
+    assert (plain.impact, plain.sla_s) == (Impact.HIGH_IMPACT, None)
+    # A workflow from before has the bytes that it had.
+    assert b"impact" not in plain.to_bytes()
+    light = document(impact="LOW_IMPACT", sla_s=60)
+    assert WorkflowDocument.from_bytes(light.to_bytes()) == light

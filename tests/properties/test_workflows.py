@@ -28,7 +28,7 @@ some_router = st.fixed_dictionaries(
         "on": some_name,
         "key": st.just("output.go"),
         "equals": st.booleans(),
-        "to": some_name,
+        "to": some_name | st.just("INTERRUPT"),
     }
 )
 
@@ -66,6 +66,9 @@ def _holds(workflow: WorkflowDocument, seed: int) -> None:
     chance = Random(seed)
     fold = steps.begin(workflow)
     for _ in range(12):
+        if steps.calls_person(fold):
+            assert not any(_allowed(workflow, fold, name) for name in NAMES)
+            fold = steps.resume(fold)
         open_to = [name for name in NAMES if _allowed(workflow, fold, name)]
         if not open_to:
             break

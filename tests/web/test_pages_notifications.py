@@ -70,7 +70,7 @@ def test_an_admin_adds_switches_tests_and_deletes_a_route(ada: Client) -> None:
 def test_the_url_alone_is_enough(ada: Client) -> None:
     assert add(ada).status_code == 200
     row = NotificationRoute.objects.get()
-    assert (row.name, row.occasions, len(row.families)) == ("hooks.example.com", ("OPENED",), 3)
+    assert (row.name, row.occasions, len(row.families)) == ("hooks.example.com", ("OPENED",), 4)
     assert add(ada).status_code == 409, "another one needs a name"
 
 

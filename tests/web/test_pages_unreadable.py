@@ -23,6 +23,7 @@ from tests.support import (
     gate_cases,
     guard_rounds,
     incident_story,
+    interrupted_flow,
     misbehaving_targets,
     notice_receivers,
     trading_desk,
@@ -94,6 +95,8 @@ def store_everything() -> None:
     guard_rounds.flagged(desk)
     incident_story.activate(incident_story.rule())
     assert desk.propose(desk.open(), confidence=0.1)["verdict"] == "ESCALATE"
+    interrupted_flow.register()
+    interrupted_flow.interrupted(interrupted_flow.desk())
 
 
 world = worlds.shared(store_everything)

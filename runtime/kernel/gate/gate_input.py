@@ -17,7 +17,7 @@ from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest
 from runtime.contracts.workflow import WorkflowDocument
-from runtime.kernel import budget_rules, schemas
+from runtime.kernel import budget_rules, schemas, step_history
 from runtime.kernel.gate import calls
 from runtime.kernel.rules import declared, evaluate, language
 from runtime.kernel.rules.figures import Figured, work_out
@@ -102,7 +102,7 @@ class Case:
     @cached_property
     def names(self) -> language.Names:
         """The names of `scope.JUDGED`, with their values."""
-        flow, agent = self.facts.flow, self.facts.agent
+        flow, agent, steps = self.facts.flow, self.facts.agent, self.facts.steps
         values: dict[str, Any] = {
             "params": self.proposal.params,
             "constraints": self.proposal.execution_constraints,
@@ -116,7 +116,10 @@ class Case:
                 "trigger": flow.trigger,
             },
             "agent": agent.model_dump(mode="json"),
-            "history": self.facts.history or {},
+            "history": {
+                **(self.facts.history or {}),
+                **({} if steps is None else step_history.named(steps, now_ms=self.now_ms)),
+            },
             "budget": {
                 "escalation_tokens": self.facts.escalation_tokens,
                 **budget_rules.left(self.facts.compute),

@@ -90,6 +90,7 @@ def withdrawn(
         update={
             "world": {**known.world, **judgement.facts.world},
             "history": known.history if judgement.facts.history is None else judgement.facts.history,
+            "steps": judgement.facts.steps,
             "agent": known.agent.model_copy(update={"status": AgentStatus.ACTIVE}),
             "session_valid": True,
         }

@@ -197,7 +197,8 @@ def _frame(walk: _Walk, at: int) -> tuple[str, list_bounds.Range] | None:
         return None
     macro, name = walk.text(at - 1), walk.text(at + 1)
     walk.macros += 1
-    found = list_bounds.find(walk.tokens, at - 1, schemas=walk.schemas, bound=walk.bound())
+    schemas = {"history": scope.HISTORY_SCHEMA, **walk.schemas}
+    found = list_bounds.find(walk.tokens, at - 1, schemas=schemas, bound=walk.bound())
     depth = 1 + len(walk.bound())
     if depth > MAX_NESTED_MACROS:
         walk.say(f"macros are nested deeper than {MAX_NESTED_MACROS}")

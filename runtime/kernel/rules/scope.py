@@ -11,11 +11,14 @@ from types import MappingProxyType
 from typing import Any
 
 from runtime.contracts.manifest import ManifestDocument
+from runtime.kernel import step_history
 from runtime.kernel.rules import shapes
 
 # The moment of the judgement in UTC; weekday counts from Monday = 1.
 TIME_FIELDS = frozenset({"epoch_ms", "iso", "hour", "minute", "weekday"})
 
+# The fields of `history` that are about the steps of a flow in its workflow.
+STEPS = frozenset({"steps", "last", "truncated"})
 FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "context": frozenset({"facts"}),
@@ -25,7 +28,8 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "agent": frozenset({"agent_id", "role", "status", "owner"}),
         "history": frozenset(
             {"proposals_1m", "proposals_1h", "accepted_1h", "accepted_24h", "rejected_24h", "escalated_24h"}
-        ),
+        )
+        | STEPS,
         "budget": frozenset({"escalation_tokens", "tokens_left", "cost_left_micros", "tool_calls_left"}),
         "time": TIME_FIELDS,
         "intent": frozenset({"intent_id", "step"}),
@@ -54,6 +58,17 @@ ENDED = RECEIPT | {"steps"}
 ROUTED = RECEIPT | {"outcome"}
 # What became of a proposal: `result` of its execution, and `decision`, what a person chose or nothing.
 SETTLED = frozenset({"params", "result", "decision"})
+# How large the fields of `history` can be: its counts are numbers.
+HISTORY_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        **{name: {"type": "integer"} for name in sorted(FIELDS["history"] - STEPS)},
+        "steps": {"type": "array", "maxItems": step_history.MOST_STEPS, "items": step_history.STEP_SCHEMA},
+        "last": step_history.STEP_SCHEMA,
+        "truncated": {"type": "boolean"},
+    },
+    "additionalProperties": False,
+}
 # Of a flow only its trigger is more than a few characters.
 _FLOW_SCHEMA = {
     "type": "object",
@@ -74,6 +89,7 @@ def sizes(
         **dict.fromkeys(JUDGED | {"intent", "outcome", "key", "result", "decision"}, shapes.OWN),
         "context": shapes.WORLD,
         "flow": _FLOW,
+        "history": shapes.of_schema(HISTORY_SCHEMA, HISTORY_SCHEMA),
         "seen": shapes.FACT,
         "current": shapes.FACT,
         "receipt": shapes.FACT,

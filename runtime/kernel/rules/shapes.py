@@ -195,6 +195,9 @@ def _of_type(name: Any, part: Mapping[str, Any], root: Mapping[str, Any], depth:
                 root=root,
             )
         case "object":
+            bounded = _bounded_map(part, root, depth)
+            if bounded is not None:
+                return bounded
             # `unevaluatedProperties: false` closes it only to what no form of it (`anyOf`, `if`) names.
             if part.get("additionalProperties", True) is not False or "patternProperties" in part:
                 return replace(
@@ -213,6 +216,23 @@ def _of_type(name: Any, part: Mapping[str, Any], root: Mapping[str, Any], depth:
             )
         case _:
             return SMALL
+
+
+def _bounded_map(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Shape | None:
+    """An object of so many fields of one form, whatever their names; None for any other."""
+    most, others = part.get("maxProperties"), part.get("additionalProperties")
+    longest = _mapping(part.get("propertyNames")).get("maxLength")
+    is_one = isinstance(most, int) and isinstance(others, dict) and isinstance(longest, int)
+    if not is_one or part.get("properties") or "patternProperties" in part:
+        return None
+    item, name = _of_schema(others, root, depth + 1), text(longest)
+    return Shape(
+        copy=min(_MAP + most * (item.copy + name.copy + _ENTRY), ANYTHING.copy),
+        text=max(item.text, name.text),
+        count=most,
+        lacks=_inside(item.lacks),
+        item=item,
+    )
 
 
 def _inside(lacks: str) -> str:

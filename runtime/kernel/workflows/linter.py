@@ -9,6 +9,7 @@ from itertools import combinations
 
 from audit import canonical
 from runtime.contracts.workflow import (
+    INTERRUPT,
     PrecedesChecker,
     Router,
     SequenceChecker,
@@ -18,10 +19,11 @@ from runtime.contracts.workflow import (
     ValueRouter,
     WorkflowDocument,
 )
+from runtime.kernel import step_history
 from runtime.kernel.rules import language
 
-INTERRUPT = "INTERRUPT"
 _STATE_NAMES = frozenset({"input", "history"})
+_STEP_NAMES = frozenset({"input", "output"})
 
 
 class LintCode(StrEnum):
@@ -34,7 +36,9 @@ class LintCode(StrEnum):
     UNKNOWN_INSTRUCTION = "UNKNOWN_INSTRUCTION"
     AMBIGUOUS_ROUTERS = "AMBIGUOUS_ROUTERS"
     POLICY_DEADLOCK = "POLICY_DEADLOCK"
+    RESERVED_NAME = "RESERVED_NAME"
     INVALID_EXPRESSION = "INVALID_EXPRESSION"
+    INVALID_SCHEMA = "INVALID_SCHEMA"
 
 
 class Severity(StrEnum):
@@ -63,7 +67,7 @@ class LintFinding:
 
 def lint(workflow: WorkflowDocument) -> tuple[LintFinding, ...]:
     """Everything that is wrong; what the graph lacks is not asked while it names what is not there."""
-    unknown = (*_unknown(workflow), *_expressions(workflow))
+    unknown = (*_unknown(workflow), *_expressions(workflow), *_schemas(workflow))
     if any(finding.code is LintCode.UNKNOWN_INSTRUCTION for finding in unknown):
         return unknown
     return (
@@ -84,15 +88,15 @@ def successors(workflow: WorkflowDocument) -> dict[str, set[str]]:
     for router in workflow.routers:
         for target in _targets(router):
             follow[router.on].add(target)
-        if isinstance(router, ValidateRouter):
+        if isinstance(router, ValidateRouter) and router.by is not None:
             follow[router.by].update(_targets(router))
     return follow
 
 
 def _targets(router: Router) -> tuple[str, ...]:
-    if isinstance(router, ValidateRouter):
-        return (router.by,) if router.on_fail is None else (router.by, router.on_fail)
-    return (router.to,)
+    """The instructions that a router can demand; to call a person demands none."""
+    named = (router.by, router.failed) if isinstance(router, ValidateRouter) else (router.to, None)
+    return tuple(name for name in named if name is not None and name != INTERRUPT)
 
 
 def _unknown(workflow: WorkflowDocument) -> Iterator[LintFinding]:
@@ -111,35 +115,53 @@ def _unknown(workflow: WorkflowDocument) -> Iterator[LintFinding]:
     for at, router in enumerate(workflow.routers):
         named.append((("routers", at, "on"), router.on))
         if isinstance(router, ValidateRouter):
-            named.append((("routers", at, "by"), router.by))
+            named += [(("routers", at, "by"), router.by)] if router.by else []
             named += [(("routers", at, "on_fail"), router.on_fail)] if router.on_fail else []
         else:
             named.append((("routers", at, "to"), router.to))
     for place, name in named:
-        if name not in workflow.instructions:
-            said = f"{name} is not declared in instructions"
-            if name == INTERRUPT:
-                said = "calling a person by INTERRUPT is not offered; route to an instruction"
-            yield LintFinding(LintCode.UNKNOWN_INSTRUCTION, place, said)
+        if name in workflow.instructions or (name == INTERRUPT and place[-1] in {"to", "on_fail"}):
+            continue
+        said = f"{name} is not declared in instructions"
+        if name == INTERRUPT:
+            said = "INTERRUPT calls a person; only `to` and `on_fail` of a router can lead there"
+        yield LintFinding(LintCode.UNKNOWN_INSTRUCTION, place, said)
+    if INTERRUPT in workflow.instructions:
+        said = "INTERRUPT is where routers call a person; give the instruction another name"
+        yield LintFinding(LintCode.RESERVED_NAME, ("instructions", INTERRUPT), said)
 
 
 def _expressions(workflow: WorkflowDocument) -> Iterator[LintFinding]:
-    for at, checker in enumerate(workflow.checkers):
-        if not isinstance(checker, StateChecker):
-            continue
-        place = ("checkers", at, "require")
+    written = [
+        (("checkers", at, "require"), checker.require, _STATE_NAMES, "input or history.last")
+        for at, checker in enumerate(workflow.checkers)
+        if isinstance(checker, StateChecker)
+    ]
+    written += [
+        (("routers", at, "require"), router.require, _STEP_NAMES, "input or output")
+        for at, router in enumerate(workflow.routers)
+        if isinstance(router, ValidateRouter) and router.require is not None
+    ]
+    for place, text, names, offered in written:
         try:
-            expression = language.compile_expression(checker.require)
+            expression = language.compile_expression(text)
         except language.ExpressionError as error:
             yield LintFinding(LintCode.INVALID_EXPRESSION, place, error.message)
             continue
-        for name in sorted(expression.names - expression.bound_names - _STATE_NAMES):
-            said = f"{name} is not known here; use input or history.last"
+        for name in sorted(expression.names - expression.bound_names - names):
+            said = f"{name} is not known here; use {offered}"
             yield LintFinding(LintCode.INVALID_EXPRESSION, place, said)
         if expression.bound_names:
             # Nested macros over an agent's own input would have no bound on their time.
             said = "macros such as exists and map are not allowed here"
             yield LintFinding(LintCode.INVALID_EXPRESSION, place, said)
+
+
+def _schemas(workflow: WorkflowDocument) -> Iterator[LintFinding]:
+    for name, known in workflow.instructions.items():
+        for part, schema in (("input_schema", known.input_schema), ("output_schema", known.output_schema)):
+            for said in () if schema is None else step_history.lint_schema(schema):
+                yield LintFinding(LintCode.INVALID_SCHEMA, ("instructions", name, part), said)
 
 
 def _reached(follow: dict[str, set[str]], begin: Iterable[str]) -> set[str]:
@@ -211,7 +233,7 @@ def _routed(workflow: WorkflowDocument) -> dict[tuple[str, str], int]:
     for at, router in enumerate(workflow.routers):
         for target in _targets(router):
             found.setdefault((router.on, target), at)
-            if isinstance(router, ValidateRouter):
+            if isinstance(router, ValidateRouter) and router.by is not None:
                 found.setdefault((router.by, target), at)
     return found
 

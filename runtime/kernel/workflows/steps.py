@@ -3,7 +3,7 @@
 What an agent reports is a claim: it can keep a step from being taken, and never allows what the gate refuses.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, assert_never
@@ -12,6 +12,7 @@ from audit import canonical
 from runtime.contracts.policy_kind import OnFail
 from runtime.contracts.reasons import Reason
 from runtime.contracts.workflow import (
+    INTERRUPT,
     BudgetChecker,
     BudgetOf,
     Core,
@@ -73,12 +74,20 @@ def begin(workflow: WorkflowDocument) -> WorkflowFold:
     return WorkflowFold(reliability=workflow.reliability.start)
 
 
+# While a person decides how a flow continues, whatever its fold says.
+AWAITING = Objection(
+    NEXT,
+    "A person decides how this flow continues. Wait for ESCALATION_RESOLVED in the feedback.",
+    code=Reason.AWAITING_HUMAN_INPUT,
+)
+
+
 def check(workflow: WorkflowDocument, fold: WorkflowFold, asked: Asked) -> tuple[Objection, ...]:
     """Everything that speaks against the step; none allows it."""
     known = workflow.instructions.get(asked.instruction)
-    if known is None:
+    if known is None or calls_person(fold):
         said = f"{asked.instruction} is not an instruction of {workflow.workflow} {workflow.version}."
-        return (Objection(GRAPH, said),)
+        return (AWAITING if calls_person(fold) else Objection(GRAPH, said),)
     found = [*_entry(workflow, fold, asked.instruction)]
     visits = fold.visits.get(asked.instruction, 0)
     if known.max_visits is not None and visits >= known.max_visits:
@@ -106,6 +115,36 @@ def check(workflow: WorkflowDocument, fold: WorkflowFold, asked: Asked) -> tuple
     return tuple(found)
 
 
+def calls_person(fold: WorkflowFold) -> bool:
+    """Whether a router has called a person, who has not let the flow continue yet."""
+    return fold.pending is not None and fold.pending.instruction == INTERRUPT
+
+
+def is_deadlocked(fold: WorkflowFold, instruction: str, objections: Sequence[Objection]) -> bool:
+    """Whether the very step that a router demands is refused, so that no step at all can be taken.
+
+    A rate only makes it wait.
+    """
+    if fold.pending is None or fold.pending.instruction != instruction:
+        return False
+    return any(objection.code is Reason.POLICY_VIOLATION for objection in objections)
+
+
+def resume(fold: WorkflowFold) -> WorkflowFold:
+    """Where the flow stands once a person has lifted the demand: any edge may be taken again."""
+    return fold.model_copy(update={"pending": None})
+
+
+def redirect(fold: WorkflowFold, instruction: str) -> WorkflowFold:
+    """Where the flow stands once a person has chosen what comes next; checkers are still asked of it.
+
+    The demand keeps the policy that called the person, so a validation counts as before.
+    """
+    policy = NEXT if fold.pending is None else fold.pending.policy
+    pending = Next(instruction=instruction, policy=policy, reason="A person chose it.")
+    return fold.model_copy(update={"pending": pending})
+
+
 def permit(workflow: WorkflowDocument, fold: WorkflowFold, asked: Asked) -> WorkflowFold:
     """The fold with the permit of an allowed step spent; time never goes back."""
     spent = dict(fold.permits)
@@ -117,8 +156,13 @@ def permit(workflow: WorkflowDocument, fold: WorkflowFold, asked: Asked) -> Work
     return fold.model_copy(update={"permits": spent})
 
 
-def take(workflow: WorkflowDocument, fold: WorkflowFold, step: ReportedStep, *, now_ms: int) -> WorkflowFold:
-    """Where the flow stands after a step that was allowed; `pending` is what a router demands now."""
+def take(
+    workflow: WorkflowDocument, fold: WorkflowFold, step: ReportedStep, *, now_ms: int, routes: bool = True
+) -> WorkflowFold:
+    """Where the flow stands after a step that was allowed; `pending` is what a router demands now.
+
+    Without `routes` no router is asked: once a flow has proposed, what it still reports decides nothing.
+    """
     known = workflow.instructions[step.instruction]
     result = step.output.get("result")
     passed = {core: held for core, held in fold.passed_since.items() if core is not step.core}
@@ -132,7 +176,7 @@ def take(workflow: WorkflowDocument, fold: WorkflowFold, step: ReportedStep, *, 
             "last_at_ms": {**fold.last_at_ms, step.instruction: now_ms},
             "passed_since": passed,
             "reliability": fold.reliability - known.cost,
-            "pending": _validation(workflow, fold, step) or _route(workflow, step),
+            "pending": (_validation(workflow, fold, step) or _route(workflow, step)) if routes else None,
             "last": step,
         }
     )
@@ -214,8 +258,8 @@ def _validation(workflow: WorkflowDocument, fold: WorkflowFold, step: ReportedSt
     result = step.output.get("result")
     if result == _PASSED:
         return None
-    if result == _FAILED and router.on_fail is not None:
-        return Next(instruction=router.on_fail, policy=router.id, reason=f"{router.by} reported {_FAILED}.")
+    if result == _FAILED:
+        return Next(instruction=router.failed, policy=router.id, reason=f"{router.by} reported {_FAILED}.")
     return Next(instruction=router.by, policy=router.id, reason=f"{router.by} has not reported {_PASSED}.")
 
 
@@ -228,6 +272,8 @@ def _route(workflow: WorkflowDocument, step: ReportedStep) -> Next | None:
 
 def _match(router: Router, step: ReportedStep) -> Next | None:
     if isinstance(router, ValidateRouter):
+        if router.by is None:
+            return _require(router, step)
         return Next(instruction=router.by, policy=router.id, reason=f"{router.by} must check {router.on}.")
     found, value = _read(router.key, step)
     if isinstance(router, ThresholdRouter) and (
@@ -251,6 +297,17 @@ def _match(router: Router, step: ReportedStep) -> Next | None:
         case _:
             assert_never(router)
     return Next(instruction=router.to, policy=router.id, reason=reason) if matches else None
+
+
+def _require(router: ValidateRouter, step: ReportedStep) -> Next | None:
+    names = language.Names({"input": step.input, "output": step.output})
+    try:
+        if language.require(router.require or "", names):
+            return None
+        reason = f"{router.id} does not hold."
+    except language.ExpressionError as error:
+        reason = f"{router.id} could not be evaluated: {error.message}."
+    return Next(instruction=router.failed, policy=router.id, reason=reason)
 
 
 def _read(path: StepPath, step: ReportedStep) -> tuple[bool, Any]:

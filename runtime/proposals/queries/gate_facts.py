@@ -34,7 +34,7 @@ from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal
 from runtime.kernel import budget_rules
 from runtime.kernel.gate.gate_input import PolicyBundle
-from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, sources, templates
+from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, scope, sources, templates
 from runtime.proposals.queries import required_evidence
 from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.queries import (
@@ -60,6 +60,7 @@ class ReadByKind:
 
     facts: frozenset[str]
     history: bool
+    steps: bool
 
 
 def get_rules(*, agent: Agent, kind_name: str) -> PolicyBundle:
@@ -352,6 +353,11 @@ def reads_history(kind: KindDocument) -> bool:
     return _read_by(kind).history
 
 
+def reads_steps(kind: KindDocument, conditions: Iterable[str] = ()) -> bool:
+    """Whether an expression of the kind, or a condition, names the steps of the flow."""
+    return _read_by(kind).steps or any(_names_steps(text) for text in conditions)
+
+
 def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Facts by path from facts by namespace and name."""
     return {
@@ -375,7 +381,15 @@ def _bundle_digest(
 @safety.once_per_kind
 def _read_by(kind: KindDocument) -> ReadByKind:
     texts = list(sources.list_evaluated(kind))
-    return ReadByKind(facts=_named_facts(texts), history=any("history" in text for text in texts))
+    return ReadByKind(
+        facts=_named_facts(texts),
+        history=any("history" in text for text in texts),
+        steps=any(_names_steps(text) for text in texts),
+    )
+
+
+def _names_steps(text: str) -> bool:
+    return "history" in text and any(name in text for name in scope.STEPS)
 
 
 def _named_facts(texts: Iterable[str]) -> frozenset[str]:

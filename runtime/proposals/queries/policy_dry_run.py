@@ -242,6 +242,8 @@ class _Past:
                 return f"the free amount of {claim.resource} was not stored"
         if known.history is None and gate_facts.reads_history(new.kind):
             return "the counts over the agent's history were not stored"
+        if known.steps is None and known.workflow is not None and gate_facts.reads_steps(new.kind):
+            return "the steps of the flow were not stored"
         added = self._missing(asked, then=then, new=new, at=at)
         if isinstance(added, str):
             return added

@@ -7,22 +7,26 @@ from uuid import UUID
 
 from django.db import transaction
 
-from audit import actors, canonical, events, ledger, statements
+from audit import canonical, events, statements
 from runtime.contracts import timestamps
 from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.redaction import RedactedIn
-from runtime.contracts.states import AgentStatus, FeedbackType, FlowState
-from runtime.contracts.verdict import Finding
+from runtime.contracts.states import FeedbackType, FlowState
+from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.core import ports
 from runtime.flows.models import Flow, Intent
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import budget_rules, salts
+from runtime.kernel import salts
+from runtime.kernel.gate.findings import CheckName
+from runtime.kernel.workflows import steps
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services.judging import Judged
 from runtime.registry.models import Agent
-from runtime.resources.services import reservations
+from runtime.resources.services import escalation_tokens, reservations
+from runtime.workflows.services import interrupts
+from runtime.workflows.services.interrupts import Interrupt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,24 +102,7 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
         wait_s = gate_facts.get_rate_wait_s(agent=agent, rules=judged.rules, at=journal.at)
     _tell_verdict(journal, judged, retry_after_s=wait_s)
     if any(finding.code == Reason.ESCALATION_BUDGET_EXHAUSTED for finding in judged.verdict.reasons):
-        # An agent that asks for more people than its budget holds may only read until an admin restores it.
-        # It is ACTIVE: the gate asks the bucket of no other.
-        agent.status, agent.status_reason = AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED.value
-        agent.save(update_fields=["status", "status_reason"])
-        ledger.append_to(
-            tenant=agent.tenant,
-            stream=actors.agent(agent.agent_id),
-            actor=actors.SYSTEM,
-            at=journal.at,
-            events=[
-                events.AgentStatusChanged(
-                    agent_id=agent.agent_id,
-                    from_status=AgentStatus.ACTIVE,
-                    to_status=AgentStatus.PASSIVE,
-                    reason=Reason.ESCALATION_BUDGET_EXHAUSTED,
-                )
-            ],
-        )
+        escalation_tokens.make_passive(agent=agent, at=journal.at)
         _abort(journal, Reason.ESCALATION_BUDGET_EXHAUSTED)
     elif any(finding.code == Reason.BUDGET_EXCEEDED for finding in judged.verdict.reasons):
         _abort(journal, Reason.BUDGET_EXCEEDED)
@@ -123,18 +110,33 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
         _abort(journal, Reason.REASONING_EXHAUSTION)
     else:
         journal.transition(FlowState.ACTIVE)
+        return VerdictResult(retry_after_s=wait_s, escalation_id=_interrupt(journal, judged, agent))
     return VerdictResult(retry_after_s=wait_s)
+
+
+def _interrupt(journal: Journal, judged: Judged, agent: Agent) -> str | None:
+    """Call a person where a router demands the proposal that the workflow refuses; the escalation."""
+    followed = judged.followed
+    if followed is None:
+        return None
+    objections = [
+        steps.Objection(finding.subject, finding.message, code=Reason(finding.code))
+        for finding in judged.verdict.reasons
+        if finding.check == CheckName.WORKFLOW and finding.outcome is FindingOutcome.FAIL
+    ]
+    if not steps.is_deadlocked(followed.fold, steps.PROPOSE, objections):
+        return None
+    interrupt = Interrupt(
+        standing=followed, fold=followed.fold, reason=Reason.POLICY_DEADLOCK, objections=objections
+    )
+    return interrupts.call_person(journal=journal, agent=agent, interrupt=interrupt)
 
 
 def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
     """Spend an escalation token and open an escalation in the same transaction."""
     # The agent's row is locked since before the verdict, so no one else has taken the token.
     held = gate_facts.escalation_millitokens(agent=agent, rules=judged.rules, at=journal.at)
-    agent.escalation_millitokens = held - budget_rules.MILLI
-    # Never earlier than it was: a clock set back would fill the same minutes twice.
-    agent.bucket_at = journal.at if agent.bucket_at is None else max(agent.bucket_at, journal.at)
-    agent.save(update_fields=["escalation_millitokens", "bucket_at"])
-    left = agent.escalation_millitokens
+    left = escalation_tokens.spend(agent=agent, held=held, at=journal.at)
     reason = judged.verdict.reasons[0]
     journal.transition(FlowState.ESCALATED, reason=reason.code)
     opened = ports.open_escalation(

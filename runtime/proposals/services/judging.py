@@ -15,7 +15,7 @@ from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.redaction import RedactedIn
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import VerdictDocument
-from runtime.contracts.workflow import WorkflowDocument, WorkflowFold
+from runtime.contracts.workflow import StepHistory, WorkflowDocument, WorkflowFold
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.flows.queries import judged_rules
@@ -26,7 +26,7 @@ from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent, Bundle
-from runtime.workflows.queries import positions
+from runtime.workflows.queries import positions, step_history
 from runtime.workflows.queries.positions import Standing
 
 # The rules in force, and which of them were left out.
@@ -105,6 +105,9 @@ def judge(
     )
     if isinstance(followed, Standing):
         facts = facts.model_copy(update={"workflow": followed.fold})
+        if rules.kind is not None and gate_facts.reads_steps(rules.kind, document.conditions):
+            steps = step_history.of_flow(flow, followed.document)
+            facts = facts.model_copy(update={"steps": steps})
     case = Case(proposal=document, facts=facts, rules=rules, now_ms=document.received_at_ms, gate=NEWEST)
     retry_key = ""
     if counts_other_flows:
@@ -192,7 +195,7 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     now_ms = timestamps.to_ms(at)
     asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + stored.window_ms})
     rules = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
-    judged_by, stood = _workflow_then(proposal.verdict)
+    judged_by, stood, steps = _workflow_then(proposal.verdict)
     rules = rules.model_copy(update={"workflow": judged_by})
     decision = gate_facts.find_decision(flow=flow, rules=rules, decision_id=asked.decision_id)
     known = gate_facts.get_facts_of_now(
@@ -208,6 +211,7 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     known = known.model_copy(
         update={
             "workflow": stood,
+            "steps": steps,
             "snapshot": SnapshotFacts(facts=known.world, expires_at_ms=asked.valid_until_ms),
             "escalation_tokens": 1,
             "agent": known.agent.model_copy(update={"status": status}),
@@ -229,8 +233,10 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     return Rejudgement(judgement=judgement, rules=rules, verdict=pipeline.judge(asked, known, rules, now_ms))
 
 
-def _workflow_then(verdict: Verdict) -> tuple[WorkflowDocument | None, WorkflowFold | None]:
-    """The workflow that a proposal was judged by, and where its flow stood: how it came about is over.
+def _workflow_then(
+    verdict: Verdict,
+) -> tuple[WorkflowDocument | None, WorkflowFold | None, StepHistory | None]:
+    """The workflow that a proposal was judged by, where its flow stood, and the steps it read.
 
     Bytes that can no longer be read say nothing of it. A person is asked all the same.
     """
@@ -238,8 +244,8 @@ def _workflow_then(verdict: Verdict) -> tuple[WorkflowDocument | None, WorkflowF
         rules = PolicyBundle.from_bytes(bytes(verdict.bundle.body))
         asked = pipeline.Judgement.from_bytes(bytes(verdict.input))
     except ValueError:
-        return None, None
-    return rules.workflow, asked.facts.workflow
+        return None, None, None
+    return rules.workflow, asked.facts.workflow, asked.facts.steps
 
 
 def store(judged: Judged, journal: Journal) -> None:

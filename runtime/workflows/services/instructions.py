@@ -13,6 +13,7 @@ from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.reasons import Reason
+from runtime.contracts.states import OPEN_TO_PROPOSALS
 from runtime.core import clock, idempotency, transactions
 from runtime.core.idempotency import IdempotentRequest
 from runtime.core.mismatches import Mismatch
@@ -26,10 +27,12 @@ from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agents
 from runtime.resources.queries import compute_left
+from runtime.resources.services import escalation_tokens
 from runtime.workflows.models import StepCheck
 from runtime.workflows.queries import positions as standings
 from runtime.workflows.queries.positions import Standing
-from runtime.workflows.services import positions
+from runtime.workflows.services import interrupts, positions
+from runtime.workflows.services.interrupts import Interrupt
 from runtime.workflows.services.positions import Report
 
 CHECK_LASTS: Final = timedelta(seconds=60)
@@ -46,12 +49,14 @@ def check(
     found = _locate(agent, dfid)
     if isinstance(found, Problem):
         return found
-    journal, standing = found
-    objections = _ask(journal, standing, agent, asked.instruction, asked.input)
+    journal, standing, locked = found
+    objections = _ask(journal, standing, locked, asked.instruction, asked.input)
     if objections:
-        _refuse(journal, asked.instruction, "check", objections)
+        escalation_id = _refuse(journal, standing, locked, asked.instruction, "check", objections)
         journal.write()
-        return api_schemas.CheckAnswer(allowed=False, findings=_findings(objections))
+        return api_schemas.CheckAnswer(
+            allowed=False, findings=_findings(objections), escalation_id=escalation_id
+        )
     step = steps.Asked(
         instruction=asked.instruction, now_ms=timestamps.to_ms(journal.at), input=asked.input, left={}
     )
@@ -78,7 +83,7 @@ def report(
     found = _locate(agent, dfid)
     if isinstance(found, Problem):
         return found
-    journal, standing = found
+    journal, standing, locked = found
     if repeatable is not None:
         stored = idempotency.find_response(agent_pk=agent.pk, call=repeatable, makes="step", dfid=dfid)
         if stored is not None:
@@ -89,7 +94,7 @@ def report(
                 return api_schemas.StepTakenAnswer.model_validate_json(stored)
             return api_schemas.StepRefusedAnswer.model_validate_json(stored)
     permit = None if asked.check_id is None else _use(journal, asked)
-    objections = [*_ask(journal, standing, agent, asked.instruction, asked.input)]
+    objections = [*_ask(journal, standing, locked, asked.instruction, asked.input)]
     if permit is not None:
         objections = [one for one in objections if one.code is not Reason.RATE_LIMITED]
     elif asked.check_id is not None:
@@ -97,21 +102,38 @@ def report(
         objections.append(steps.Objection(_CHECK_ID, said))
     answer: StepAnswer
     if objections:
-        _refuse(journal, asked.instruction, "step", objections)
+        escalation_id = _refuse(journal, standing, locked, asked.instruction, "step", objections)
         journal.write()
-        answer = api_schemas.StepRefusedAnswer(findings=_findings(objections))
+        answer = api_schemas.StepRefusedAnswer(findings=_findings(objections), escalation_id=escalation_id)
     else:
-        step = Report(instruction=asked.instruction, input=asked.input, output=asked.output)
-        fold = positions.take(journal, standing, step, has_permit=permit is not None)
-        journal.write()
-        answer = api_schemas.StepTakenAnswer(seq=journal.flow.head_seq, next=standings.next_of(fold))
+        answer = _take(journal, standing, locked, asked, has_permit=permit is not None)
     if repeatable is not None:
         body = canonical.encode(api_schemas.plain(answer))
         idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=journal.at)
     return answer
 
 
-def _locate(agent: Agent, dfid: UUID) -> tuple[Journal, Standing] | Problem:
+def _take(
+    journal: Journal,
+    standing: Standing,
+    agent: Agent,
+    asked: api_schemas.InstructionRequest,
+    *,
+    has_permit: bool,
+) -> api_schemas.StepTakenAnswer:
+    """Take the step; a router may call a person after it. Writes the journal."""
+    step = Report(instruction=asked.instruction, input=asked.input, output=asked.output)
+    fold = positions.take(journal, standing, step, has_permit=has_permit)
+    seq = journal.flow.head_seq + len(journal.entries)
+    escalation_id = None
+    if steps.calls_person(fold):
+        interrupt = Interrupt(standing=standing, fold=fold, reason=Reason.WORKFLOW_INTERRUPTED)
+        escalation_id = interrupts.call_person(journal=journal, agent=agent, interrupt=interrupt)
+    journal.write()
+    return api_schemas.StepTakenAnswer(seq=seq, next=standings.next_of(fold), escalation_id=escalation_id)
+
+
+def _locate(agent: Agent, dfid: UUID) -> tuple[Journal, Standing, Agent] | Problem:
     flow = flows.lock_open(
         agent=agent, dfid=dfid, once_ended=" and no longer accepts steps. Open a new flow."
     )
@@ -130,20 +152,17 @@ def _locate(agent: Agent, dfid: UUID) -> tuple[Journal, Standing] | Problem:
         )
         return Problem(code=ProblemCode.NO_WORKFLOW, detail=said, dfid=str(flow.dfid))
     Flow.objects.filter(pk=flow.pk).update(steps_reported=flow.steps_reported + 1)
-    return Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now()), standing
+    return Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now()), standing, locked
 
 
 def _ask(
     journal: Journal, standing: Standing, agent: Agent, instruction: str, given: Mapping[str, Any]
 ) -> tuple[steps.Objection, ...]:
+    if interrupts.is_awaiting(journal.flow):
+        return (steps.AWAITING,)
     manifest, now_ms = granted_kinds.manifest_of(agent), timestamps.to_ms(journal.at)
     per_hour = 0 if manifest is None else manifest.escalations_per_hour
-    millitokens = budget_rules.refill(
-        millitokens=agent.escalation_millitokens,
-        filled_at_ms=None if agent.bucket_at is None else timestamps.to_ms(agent.bucket_at),
-        now_ms=now_ms,
-        per_hour=per_hour,
-    )
+    millitokens = escalation_tokens.held_millitokens(agent=agent, per_hour=per_hour, at=journal.at)
     left = budgets.remainders(
         compute_left.get_compute(journal.flow),
         opened_at_ms=timestamps.to_ms(journal.flow.opened_at),
@@ -173,7 +192,15 @@ def _use(journal: Journal, asked: api_schemas.InstructionRequest) -> StepCheck |
     return StepCheck.objects.get(pk=check_id)
 
 
-def _refuse(journal: Journal, instruction: str, asked: str, objections: Sequence[steps.Objection]) -> None:
+def _refuse(
+    journal: Journal,
+    standing: Standing,
+    agent: Agent,
+    instruction: str,
+    asked: str,
+    objections: Sequence[steps.Objection],
+) -> str | None:
+    """Record what was refused; the escalation, where nothing else could be taken either."""
     journal.add(
         events.StepRefused(
             instruction=instruction,
@@ -182,6 +209,15 @@ def _refuse(journal: Journal, instruction: str, asked: str, objections: Sequence
             codes=tuple(one.code for one in objections),
         )
     )
+    # A check that cannot be used is no policy of the workflow.
+    of_policies = [one for one in objections if one.subject != _CHECK_ID]
+    is_open = journal.flow.state in OPEN_TO_PROPOSALS
+    if not is_open or not steps.is_deadlocked(standing.fold, instruction, of_policies):
+        return None
+    interrupt = Interrupt(
+        standing=standing, fold=standing.fold, reason=Reason.POLICY_DEADLOCK, objections=of_policies
+    )
+    return interrupts.call_person(journal=journal, agent=agent, interrupt=interrupt)
 
 
 def _findings(objections: Sequence[steps.Objection]) -> tuple[api_schemas.StepFinding, ...]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from audit import canonical, events, ledger
 from audit.payload_keys import PayloadClass
 from runtime.contracts import timestamps
+from runtime.contracts.states import OPEN_TO_PROPOSALS
 from runtime.contracts.workflow import ReportedStep, WorkflowFold
 from runtime.core import transactions
 from runtime.flows.services.flow_transaction import Journal
@@ -27,7 +28,10 @@ class Report:
 
 
 def take(journal: Journal, standing: Standing, report: Report, *, has_permit: bool = False) -> WorkflowFold:
-    """Take an allowed step: the fold moves, and an entry says so. With `has_permit` a check spent it."""
+    """Take an allowed step: the fold moves, and an entry says so. With `has_permit` a check spent it.
+
+    Routers act on what a flow reports before its proposal.
+    """
     document, at_ms = standing.document, timestamps.to_ms(journal.at)
     fold = standing.fold
     if not has_permit:
@@ -39,7 +43,8 @@ def take(journal: Journal, standing: Standing, report: Report, *, has_permit: bo
         input=dict(report.input),
         output=dict(report.output),
     )
-    fold = steps.take(document, fold, reported, now_ms=at_ms)
+    routes = journal.flow.state in OPEN_TO_PROPOSALS
+    fold = steps.take(document, fold, reported, now_ms=at_ms, routes=routes)
     body = store(journal, standing, fold)
     commitments = ledger.commit_payloads(
         tenant=journal.flow.tenant,

@@ -18,7 +18,7 @@ from runtime.contracts.problem import Problem
 from runtime.core import clock
 from runtime.flows.models import Proposal
 from runtime.maintenance.services import payloads, sealing
-from tests.support import api_client, factories, gate_cases, ledger_tampering
+from tests.support import api_client, factories, gate_cases, interrupted_flow, ledger_tampering
 
 pytestmark = pytest.mark.django_db
 ID = "01890000-0000-7000-8000-000000000000"
@@ -267,3 +267,15 @@ def test_a_decision_that_was_taken_back_is_none(
 def test_the_bytes_are_canonical(auditor: api_client.Caller, judged: UUID) -> None:
     content = auditor.get(asked("decision_package", judged)).content
     assert canonical.encode(canonical.decode(content)) == content
+
+
+def test_a_decision_on_a_workflow_is_on_no_proposal(auditor: api_client.Caller, olivia: User) -> None:
+    interrupted_flow.register(impact="LOW_IMPACT")
+    desk = interrupted_flow.desk()
+    opened = desk.open()
+    assert desk.propose(opened)["verdict"] == "REJECT"
+    answer = interrupted_flow.step(desk, opened.dfid, "GENERATE", output=interrupted_flow.UNSURE)
+    row = Escalation.objects.get(pk=answer.escalation_id)
+    assert not isinstance(factories.decide(row, olivia, Action.REDIRECT, instruction="VERIFY"), Problem)
+    refused = auditor.get(asked("hitl_decision", row.flow_id)).problem(404, "NOT_FOUND")
+    assert "not about a proposal" in refused["detail"]

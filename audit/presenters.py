@@ -109,6 +109,12 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.INTENT_BLOCKED: Presenter(
             "cross", Lane.EXECUTION, "Intent blocked", says("The pre-call check failed: {code}.")
         ),
+        Kind.INVARIANTS_CHECKED: Presenter(
+            "shield", Lane.EXECUTION, "Invariants checked", sentences.invariants_checked
+        ),
+        Kind.RECEIPT_MISFIT: Presenter(
+            "ask", Lane.EXECUTION, "Receipt does not fit its schema", sentences.receipt_misfit
+        ),
         Kind.INTENT_HELD: Presenter(
             "stop", Lane.EXECUTION, "Intent held", says("Held before the call: {why}.")
         ),

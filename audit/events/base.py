@@ -43,6 +43,8 @@ class Kind(StrEnum):
     INTENT_CREATED = "intent:created"
     INTENT_CANCELLED = "intent:cancelled"
     INTENT_BLOCKED = "intent:blocked"
+    INVARIANTS_CHECKED = "invariants:checked"
+    RECEIPT_MISFIT = "receipt:misfit"
     INTENT_HELD = "intent:held"
     INTENT_IN_DOUBT = "intent:in_doubt"
     INTENT_RESUMED = "intent:resumed"

@@ -13,7 +13,7 @@ from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence
 from escalations.models import Escalation, Question
 from escalations.policy import EscalationContext, OwnerLeft
 from runtime.contracts import timestamps
-from runtime.contracts.reasons import QUESTIONED
+from runtime.contracts.reasons import PAUSED, QUESTIONED
 from runtime.contracts.states import AgentStatus, Direction, Impact, IntentState
 from runtime.flows.models import Intent
 from runtime.flows.queries import calls_in_doubt, due_intents
@@ -54,6 +54,7 @@ def of(
         in_doubt=intent is not None and is_in_doubt(intent),
         is_known_done=intent is not None and calls_in_doubt.is_at_hand_known_done(intent=intent),
         is_questioned=escalation.reason in QUESTIONED,
+        is_paused=Family(escalation.family) is Family.OPERATIONAL and escalation.reason in PAUSED,
         is_contradicted=intent is not None
         and intent.direction == Direction.FORWARD
         and calls_in_doubt.is_flow_contradicted(flow=escalation.flow),

@@ -39,6 +39,7 @@ from runtime.flows.queries import recorded_flow
 from runtime.proposals.views import schema_form
 from runtime.registry.queries import recorded_targets
 
+STOP_AND_UNDO = "Stop and undo"
 UNTRUSTED = "This evidence does not match the ledger"
 
 
@@ -49,6 +50,7 @@ class ActionChoice:
     action: Action
     spec: contracts.ActionSpec
     hint: str
+    button: str
     parts: str
     why: str
     chosen: bool
@@ -65,7 +67,7 @@ def context(
     now_ms = timestamps.to_ms(at)
     answers = {
         action: policy.may(action, person, situation, now_ms=now_ms)
-        for action in contracts.offered(situation.family)
+        for action in policy.offered(situation)
     }
     if shown is None:
         answers = {
@@ -175,6 +177,7 @@ def _choice(
         action=action,
         spec=spec,
         hint=(spec.hint_afterwards if is_afterwards else "") or spec.hint,
+        button=STOP_AND_UNDO if policy.undoes_steps(action, situation) else spec.button,
         parts=" ".join((*spec.parts, *typed)),
         why=why,
         chosen=not why and kept.get("action") == action,

@@ -20,6 +20,7 @@ from escalations import (
     policy,
     presenters,
     queries,
+    held_back,
     questioned,
 )
 from escalations.contracts import Action
@@ -178,6 +179,7 @@ def _about(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str, A
         "patterns": _patterns(escalation, shown),
         "changes": evidence_page.compare(before, shown) if isinstance(before, JudgedEvidence) else [],
         "untrusted_verdict": [] if wrong is None else [wrong],
+        "held_back": held_back.list_reasons(escalation) if wrong is None else [],
         "recorded": recorded,
         "expected": proposal_presenters.expected(escalation.proposal, shown.amounts.facts),
     }

@@ -26,6 +26,7 @@ MAX_OUTPUTS = 20
 MAX_GIVEN = 10
 MAX_ASSERTIONS = 20
 MAX_RULESETS = 5
+MAX_PRECONDITIONS = 10
 _OTHER_SORTS = 3
 
 KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
@@ -170,10 +171,16 @@ class RedLine(Contract):
 
 
 class InvariantPlace(StrEnum):
-    """Where an invariant is asked: when a proposal is judged, and again right before each call."""
+    """Where an invariant is asked.
+
+    When a proposal is judged, right before each call, before each step that follows on one that is done, and
+    once all steps are done.
+    """
 
     GATE = "GATE"
     CLAIM = "CLAIM"
+    BETWEEN_STEPS = "BETWEEN_STEPS"
+    AFTER = "AFTER"
 
 
 def _as_source(value: Any) -> Any:
@@ -186,13 +193,14 @@ def _as_source(value: Any) -> Any:
 class Invariant(Contract):
     """What must hold whatever is done: `require` must be exactly true where it is asked.
 
-    It reads what it is given as `with.<name>`. HIGH and CRITICAL refuse; below, a person decides.
+    It reads what it is given as `with.<name>`. At the gate, HIGH and CRITICAL refuse; below, a person
+    decides.
     """
 
     invariant_id: Id
     require: Source
     severity: Severity = Severity.HIGH
-    at: Annotated[tuple[InvariantPlace, ...], Field(min_length=1, max_length=2)] = (
+    at: Annotated[tuple[InvariantPlace, ...], Field(min_length=1, max_length=len(InvariantPlace))] = (
         InvariantPlace.GATE,
         InvariantPlace.CLAIM,
     )
@@ -315,8 +323,30 @@ class Write(Contract):
     value: Source
 
 
+class Precondition(Contract):
+    """What must be exactly true right before a step; `steps` holds the receipts of those before it.
+
+    REJECT undoes what is done; ESCALATE pauses, and a person decides.
+    """
+
+    id: Id
+    require: Source
+    on_fail: OnFail = OnFail.REJECT
+    message: Words | None = Field(default=None, exclude_if=is_none)
+
+
+class ReceiptCheck(Contract):
+    """How grave a receipt that does not fit `receipt_schema` is, and what a person is told to do about it."""
+
+    severity: Severity = Severity.HIGH
+    remediation: Words | None = Field(default=None, exclude_if=is_none)
+
+
 class Step(Contract):
-    """One call to the outside world and what undoes it."""
+    """One call to the outside world and what undoes it.
+
+    A receipt that does not fit `receipt_schema` is a deviation, as grave as `on_misfit` says.
+    """
 
     id: Id
     executor: ExecutorKind = ExecutorKind.HTTP
@@ -326,6 +356,22 @@ class Step(Contract):
     timeout_s: Annotated[int, Field(ge=1, le=300)] | None = None
     writes: tuple[Write, ...] = ()
     probe: Probe | None = Field(default=None, exclude_if=is_none)
+    preconditions: Annotated[tuple[Precondition, ...], Field(max_length=MAX_PRECONDITIONS)] = Field(
+        default=(), exclude_if=is_empty
+    )
+    receipt_schema: JsonSchema | None = Field(default=None, exclude_if=is_none)
+    on_misfit: ReceiptCheck | None = Field(default=None, exclude_if=is_none)
+
+    @property
+    def misfit(self) -> ReceiptCheck:
+        """What a receipt that does not fit means."""
+        return self.on_misfit or ReceiptCheck()
+
+    @model_validator(mode="after")
+    def _misfit_is_asked(self) -> Self:
+        if self.on_misfit is not None and self.receipt_schema is None:
+            raise ValueError("on_misfit needs a receipt_schema that a receipt may not fit")
+        return self
 
     @model_validator(mode="after")
     def _call_is_named(self) -> Self:
@@ -434,6 +480,12 @@ class KindDocument(Contract):
     def asks_receipts(self) -> bool:
         """Whether something is asked of the receipts at the end: an outcome, or outputs."""
         return self.outcome is not None or bool(self.outputs)
+
+    @property
+    def checks_results(self) -> bool:
+        """Whether something is asked of the receipt of each step, or of the state of things after the last."""
+        has_schema = any(step.receipt_schema is not None for step in self.steps)
+        return has_schema or bool(self.asserted(InvariantPlace.AFTER))
 
     @property
     def forbidden(self) -> tuple[RedLine, ...]:

@@ -3,11 +3,23 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from runtime.contracts.states import LIVE_INTENTS, AttemptState, Direction, Effect, Purpose, StepState
+from audit import canonical
+from runtime.contracts.reasons import PAUSED
+from runtime.contracts.states import (
+    LIVE_INTENTS,
+    AttemptState,
+    Direction,
+    Effect,
+    FlowState,
+    IntentState,
+    Purpose,
+    StepState,
+)
 from runtime.flows.models import Attempt, Flow, Intent, StepReceipt
 from runtime.flows.queries import intent_plan
 from runtime.flows.queries.intent_plan import IntentPlan
@@ -41,6 +53,14 @@ def progress_of(intent: Intent) -> Progress:
         done=frozenset(at for at, direction in rows if direction == Direction.FORWARD),
         undone=frozenset(at for at, direction in rows if direction == Direction.COMPENSATE),
     )
+
+
+def receipts_of(intent: Intent) -> dict[str, Any]:
+    """The receipts of the finished forward steps by their ids, in their order; none of a single call."""
+    if intent.steps == 1:
+        return {}
+    rows = StepReceipt.objects.filter(intent=intent, direction=Direction.FORWARD).order_by("position")
+    return {row.step: canonical.decode(bytes(row.receipt)) for row in rows}
 
 
 def get_effect(*, proposals: Collection[UUID]) -> Effect:
@@ -77,11 +97,14 @@ def may_have_taken_effect(*, proposals: Collection[UUID]) -> bool:
 
 def is_dirty(flow: Flow) -> bool:
     """Whether some of its steps have taken effect that are to be undone."""
-    return _dirty().filter(flow=flow).exists()
+    return _dirty().filter(flow=flow, direction=Direction.COMPENSATE).exists()
 
 
 def has_dirty_flows(*, agent: Agent, besides: Intent | None = None) -> bool:
-    """Whether a flow of the agent, other than that of `besides`, is partially executed and being undone."""
+    """Whether a flow of the agent, other than that of `besides`, is partially executed.
+
+    It is being undone, or paused between two steps until a person decides.
+    """
     rows = _dirty().filter(flow__agent=agent)
     return (rows if besides is None else rows.exclude(pk=besides.pk)).exists()
 
@@ -93,7 +116,15 @@ def list_dirty_flows(agent: Agent, *, limit: int) -> list[UUID]:
 
 
 def _dirty() -> QuerySet[Intent]:
-    return Intent.objects.filter(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS)
+    undone = Q(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS)
+    paused = Q(
+        direction=Direction.FORWARD,
+        state=IntentState.WITH_PERSON,
+        flow__state=FlowState.ESCALATED,
+        flow__reason__in=[reason.value for reason in PAUSED],
+    )
+    steps = StepReceipt.objects.filter(intent=OuterRef("pk"))
+    return Intent.objects.filter(undone | (paused & Exists(steps)))
 
 
 def list_steps(intent: Intent) -> tuple[StepShown, ...]:

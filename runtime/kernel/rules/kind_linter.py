@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cache, partial
 
 from runtime.contracts import reasons
-from runtime.contracts.policy_kind import KindDocument, OnUnknown, RouteAction
+from runtime.contracts.policy_kind import InvariantPlace, JsonSchema, KindDocument, OnUnknown, RouteAction
 from runtime.contracts.states import Impact
 from runtime.kernel import effects, schemas
 from runtime.kernel.rules import (
@@ -26,6 +26,8 @@ from runtime.kernel.rules.sources import Place, Standing
 
 # Each step of an intent has its receipt, and all of them are one outcome.
 MAX_STEPS = 10
+# So many have something between them.
+MANY = 2
 # Nanoseconds that all expressions of a kind may take together at worst; above the second, a stored kind
 # no longer judges anything.
 MAX_WORK = 250_000_000
@@ -106,15 +108,20 @@ def limits_read(kind: KindDocument) -> frozenset[str]:
 
 
 def _schema_problems(kind: KindDocument) -> Iterator[KindProblem]:
-    for name in ("params_schema", "constraints_schema", "outputs_schema"):
-        schema = getattr(kind, name)
+    named: list[tuple[Place, JsonSchema | None]] = [
+        (("params_schema",), kind.params_schema),
+        (("constraints_schema",), kind.constraints_schema),
+        (("outputs_schema",), kind.outputs_schema),
+        *((("steps", at, "receipt_schema"), step.receipt_schema) for at, step in enumerate(kind.steps)),
+    ]
+    for place, schema in named:
         if schema is None:
             continue
         for sentence in schemas.check_schema(schema):
             # Its behaviour is unknown.
-            yield KindProblem((name,), sentence, Gravity.UNSAFE)
+            yield KindProblem(place, sentence, Gravity.UNSAFE)
         if schema.get("type") != "object":
-            yield KindProblem((name,), "the schema must have type object")
+            yield KindProblem(place, "the schema must have type object")
 
 
 def _in_expression(lint: _Lint, standing: Standing, source: str) -> Iterator[KindProblem]:
@@ -266,6 +273,14 @@ def _walk_problems(kind: KindDocument) -> Iterator[KindProblem]:
                 ("steps", at, "probe", "path"),
                 "a probe looks a call up by its key: its path must contain ${key}",
             )
+    for at, assertion in enumerate(kind.safety_assertions):
+        places = () if assertion.pinned is None else assertion.pinned.at
+        if InvariantPlace.BETWEEN_STEPS in places and len(kind.steps) < MANY:
+            said = f"{assertion.invariant_id} is asked between steps, and the kind has fewer than two"
+            yield KindProblem(("safety_assertions", at), said)
+        elif InvariantPlace.AFTER in places and not kind.steps:
+            said = f"{assertion.invariant_id} is asked after the steps, and the kind has none"
+            yield KindProblem(("safety_assertions", at), said)
 
 
 def _route_problems(kind: KindDocument) -> Iterator[KindProblem]:

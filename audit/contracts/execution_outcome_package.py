@@ -346,7 +346,11 @@ CONTRACT = Contract(
             TEXT,
             f"`intent:blocked` `subject`, else `code`; of {_CALLED} constant; {_OF_KIND}; {_ASKED}",
         ),
-        Field("safety_validation_results[].pass_fail", one_of("pass", "fail"), f"pass for each {_CALLED}; {_ASKED}"),
+        Field(
+            "safety_validation_results[].pass_fail",
+            one_of("pass", "fail"),
+            f"pass for each {_CALLED}; {_ASKED}",
+        ),
         Field("safety_validation_results[].detail", TEXT, "computed: which attempt"),
         Field("error_diagnostics.code", TEXT, f"the next `flow:moved` `reason`; else {_ENDED} `status`"),
         Field(

@@ -66,8 +66,7 @@ def context(
     situation = policy_context.of(escalation=escalation, agent=escalation.flow.agent, shown=shown, at=at)
     now_ms = timestamps.to_ms(at)
     answers = {
-        action: policy.may(action, person, situation, now_ms=now_ms)
-        for action in policy.offered(situation)
+        action: policy.may(action, person, situation, now_ms=now_ms) for action in policy.offered(situation)
     }
     if shown is None:
         answers = {

@@ -15,12 +15,12 @@ from audit.access.roles import Permission
 from audit.verification import verify
 from escalations import (
     contracts,
+    held_back,
     past_outcomes,
     patterns,
     policy,
     presenters,
     queries,
-    held_back,
     questioned,
 )
 from escalations.contracts import Action

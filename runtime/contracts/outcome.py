@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from runtime.contracts.document import Contract, is_empty, is_false, is_none
-from runtime.contracts.policy_kind import OnUnknown, Severity
+from runtime.contracts.kind_types import Severity
+from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.redaction import Redaction
 from runtime.contracts.verdict import StepRequest

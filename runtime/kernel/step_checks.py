@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.contracts.kind_steps import Step
+from runtime.contracts.kind_types import OnFail
 from runtime.contracts.outcome import Deviation
-from runtime.contracts.policy_kind import Invariant, InvariantPlace, KindDocument, OnFail, Step
+from runtime.contracts.policy_kind import Invariant, InvariantPlace, KindDocument
 from runtime.contracts.reasons import Reason
 from runtime.kernel import schemas
 from runtime.kernel.rules import language, safety
@@ -16,7 +18,9 @@ from runtime.kernel.rules.language import ExpressionError
 
 RECEIPT_SCHEMA = "receipt_schema"
 REMEDIATION = "Check at the target what was done. Mark the step done with what is true, or abort to undo it."
-REMEDIATION_AFTER = "Check what the steps have left behind. Mark it done if that may stay, or abort to undo it."
+REMEDIATION_AFTER = (
+    "Check what the steps have left behind. Mark it done if that may stay, or abort to undo it."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +66,7 @@ def ask_preconditions(step: Step, *, names: Mapping[str, Any]) -> tuple[Broken, 
     known = language.shared(names)
     asked = ((one, _why_not(one.require, known, one.message)) for one in step.preconditions)
     return tuple(
-        Broken(
-            reason=Reason.PRECONDITION_FAILED, name=one.id, why=why, pauses=one.on_fail is OnFail.ESCALATE
-        )
+        Broken(reason=Reason.PRECONDITION_FAILED, name=one.id, why=why, pauses=one.on_fail is OnFail.ESCALATE)
         for one, why in asked
         if why is not None
     )

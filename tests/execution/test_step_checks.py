@@ -29,17 +29,22 @@ from tests.web.test_pages import sign_in
 pytestmark = pytest.mark.django_db
 INVARIANTS = """
 invariants:
-  - {invariant_id: calm, require: "context.facts.price.ABC < 1000", severity: LOW, message: Too dear, at: [PLACE]}
+  - {invariant_id: calm, require: "context.facts.price.ABC < 1000", severity: LOW, at: [PLACE],
+     message: Too dear}
 """
 DIRTY = (AgentStatus.LOCKED, "PARTIAL_SUCCESS_DIRTY")
 
 
-def text_of_pack(*, place: str = "", pay: str = "", ship: str = "", severity: str = "LOW", kind: str = "") -> str:
+def text_of_pack(
+    *, place: str = "", pay: str = "", ship: str = "", severity: str = "LOW", kind: str = ""
+) -> str:
     """The pack with three steps, an invariant at `place`, and more of the steps pay and ship."""
     text = fake_target.pack()
     asserted = "\n    safety_assertions: [{invariant_id: calm}]" if place else ""
     # The price may move without making the evidence stale.
-    text = text.replace("depends_on: [price.ABC,", "undo_s: 0\n    depends_on: [{fact: price.ABC, unless: 'true'},")
+    text = text.replace(
+        "depends_on: [price.ABC,", "undo_s: 0\n    depends_on: [{fact: price.ABC, unless: 'true'},"
+    )
     text = text.replace("\n    impact:", f"{asserted}{kind}\n    impact:", 1)
     text = text.replace("compensate: {path: /pay/undo}}", f"compensate: {{path: /pay/undo}}{pay}}}")
     text = text.replace("request: {path: /ship}}", f"request: {{path: /ship}}{ship}}}")

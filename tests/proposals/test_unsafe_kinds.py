@@ -14,7 +14,8 @@ from audit.access.roles import Role
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deciding, dry_running, evidence_revision
-from runtime.contracts.policy_kind import KindDocument, Write
+from runtime.contracts.kind_steps import Write
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import VerdictDocument

@@ -206,6 +206,20 @@ def _admit(
         claimed = _take(journal, intent, current=current, place=place, owner=owner)
         return replace(claimed, is_trial=admitted is Admitted.TRIAL)
     circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
+    if isinstance(obstacle, Broken) and obstacle.pauses:
+        return _pause(journal, intent, plan, obstacle, current=current)
+    return _refuse_blocked(journal, intent, plan, obstacle, current=current)
+
+
+def _refuse_blocked(
+    journal: Journal,
+    intent: Intent,
+    plan: IntentPlan,
+    obstacle: str | Finding | Withdrawn | Broken,
+    *,
+    current: CurrentCall,
+) -> ClaimRefused:
+    """What stands against a call ends it; a limit that a person may lift goes to a person."""
     if isinstance(obstacle, Withdrawn) and not obstacle.is_final:
         # A limit is tighter now, or can no longer be checked: a person decides whether it runs.
         journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=obstacle.code))
@@ -215,12 +229,8 @@ def _admit(
         )
         journal.write()
         return ClaimRefused(status="WITH_PERSON", detail=obstacle.code)
-    if isinstance(obstacle, Broken) and obstacle.pauses:
-        return _pause(journal, intent, plan, obstacle, current=current)
     if isinstance(obstacle, Broken):
-        return _end(
-            journal, intent, plan, status="BLOCKED", code=obstacle.reason, violated=obstacle.name
-        )
+        return _end(journal, intent, plan, status="BLOCKED", code=obstacle.reason, violated=obstacle.name)
     if isinstance(obstacle, str):
         return _end(journal, intent, plan, status="BLOCKED", code=obstacle)
     worst = obstacle.worst if isinstance(obstacle, Withdrawn) else obstacle

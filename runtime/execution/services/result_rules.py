@@ -242,7 +242,10 @@ def list_misfits(intent: Intent, plan: IntentPlan, *, receipt: bytes | None) -> 
     if receipt is not None and intent.steps == 1:
         by_step = {plan.step_id(0): canonical.decode(receipt)}
     return tuple(
-        item for step in kind.steps if step.id in by_step for item in step_checks.misfits(step, by_step[step.id])
+        item
+        for step in kind.steps
+        if step.id in by_step
+        for item in step_checks.misfits(step, by_step[step.id])
     )
 
 

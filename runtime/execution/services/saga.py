@@ -123,8 +123,8 @@ def question(
 
     The effect has happened: its receipt stands, and no call is made again. A person is asked where the
     receipt does not fit the step's schema and that is grave, or a route says so (`is_routed`); where the
-    outcome is none that the kind allows, or the outputs are unfit; and where a grave invariant no longer holds
-    after the last step. Facts are taken from a receipt that fits only.
+    outcome is none that the kind allows, or the outputs are unfit; and where a grave invariant no longer
+    holds after the last step. Facts are taken from a receipt that fits only.
     """
     if intent.direction != Direction.FORWARD or not plan.is_followed:
         return Questioned()

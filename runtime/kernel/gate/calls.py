@@ -5,7 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from audit import canonical
-from runtime.contracts.policy_kind import KindDocument, Request, Step
+from runtime.contracts.kind_steps import Request, Step
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import Direction
 from runtime.contracts.verdict import StepRequest

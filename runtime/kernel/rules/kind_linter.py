@@ -7,7 +7,8 @@ from enum import StrEnum
 from functools import cache, partial
 
 from runtime.contracts import reasons
-from runtime.contracts.policy_kind import InvariantPlace, JsonSchema, KindDocument, OnUnknown, RouteAction
+from runtime.contracts.kind_types import JsonSchema
+from runtime.contracts.policy_kind import InvariantPlace, KindDocument, OnUnknown, RouteAction
 from runtime.contracts.states import Impact
 from runtime.kernel import effects, schemas
 from runtime.kernel.rules import (

@@ -7,7 +7,8 @@ only one of them knew would be checked and never served, so both ask here.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from runtime.contracts.policy_kind import EvidenceNeed, KindDocument, RedLine, Step
+from runtime.contracts.kind_steps import Step
+from runtime.contracts.policy_kind import EvidenceNeed, KindDocument, RedLine
 from runtime.kernel.rules import scope, templates
 from runtime.kernel.rules.language import ExpressionError
 

@@ -128,6 +128,8 @@ _NAMED: Final[Mapping[Kind, Mapped]] = MappingProxyType(
         Kind.GUARD_FAILED: Mapped(_API, OTHER, Severity.LOW, _FAILED),
         Kind.ROUTE_FAILED: Mapped(_API, OTHER, Severity.LOW, _FAILED),
         Kind.FACT_NOT_WRITTEN: Mapped(_API, OTHER, Severity.LOW, _FAILED),
+        Kind.INVARIANTS_CHECKED: Mapped(_API, OTHER, status=_OPEN),
+        Kind.RECEIPT_MISFIT: Mapped(_API, OTHER, Severity.LOW, _OPEN),
         Kind.INTENT_IN_DOUBT: Mapped(_API, OTHER, Severity.LOW, _OPEN),
         Kind.ATTEMPT_STARTED: Mapped(_API, OTHER, status=_OPEN),
         Kind.ATTEMPT_FINISHED: Mapped(_API, OTHER, status=_OPEN),

@@ -104,9 +104,9 @@ def _between(kind: KindDocument, case: Case) -> InvariantsAsked | None:
 
 
 def ask_after(*, flow: Flow, case: Case, at: datetime) -> InvariantsAsked | None:
-    """Ask the invariants that must hold once all steps are done, with the facts of now; None if there are none.
+    """Ask the invariants that must hold once all steps are done, with the facts of now. Writes nothing.
 
-    `case` is that of the verdict. Writes nothing.
+    `case` is that of the verdict. None where it asserts none there.
     """
     place = InvariantPlace.AFTER
     if not case.kind.asserted(place):

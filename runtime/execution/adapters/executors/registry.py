@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from django.utils.module_loading import import_string
 
-from runtime.contracts.policy_kind import ExecutorKind
+from runtime.contracts.kind_steps import ExecutorKind
 from runtime.execution.adapters.executors.call import Executor
 
 EXECUTORS: Mapping[str, Executor] = MappingProxyType(

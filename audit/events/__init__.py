@@ -183,6 +183,7 @@ from audit.events.rulesets import (
     RulesetRegistered,
     RulesEvaluated,
 )
+from audit.events.tasks import TaskAnswered, TaskOpened, TaskOverdue, TaskRefused
 from audit.events.tree import SigningKeyBegun
 from audit.events.visits import (
     NameTried,
@@ -360,6 +361,10 @@ __all__ = [
     "SystemStopped",
     "TargetChecked",
     "TargetConfigured",
+    "TaskAnswered",
+    "TaskOpened",
+    "TaskOverdue",
+    "TaskRefused",
     "UsageReported",
     "UserAdded",
     "UserConfirmationFailed",

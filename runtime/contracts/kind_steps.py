@@ -19,15 +19,21 @@ from runtime.contracts.kind_types import (
 
 
 class ExecutorKind(StrEnum):
-    """Who carries a step out: the module of this name in `runtime/execution/adapters/executors/`."""
+    """Who carries a step out: a module of this name in `runtime/execution/adapters/executors/`, or a person."""
 
     HTTP = "http"
     SIMULATED = "simulated"
+    HUMAN = "human"
 
     @property
     def calls_target(self) -> bool:
         """Whether it calls a target; the others touch nothing outside."""
-        return self is not ExecutorKind.SIMULATED
+        return self is ExecutorKind.HTTP
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a worker carries it out; a person does the rest."""
+        return self is not ExecutorKind.HUMAN
 
 
 class Method(StrEnum):
@@ -79,6 +85,19 @@ class ReceiptCheck(Contract):
     remediation: Words | None = Field(default=None, exclude_if=is_none)
 
 
+class HumanWork(Contract):
+    """What a person of `group` is asked to do, and for how long; `{name}` in the texts is a parameter.
+
+    `undo` is what is asked where a later step fails. Without it the step has no effect on the world: it is a
+    check, or a word that is needed, and nothing of it is undone.
+    """
+
+    group: Annotated[str, StringConstraints(min_length=1, max_length=150)]
+    instructions: Template
+    deadline_s: Annotated[int, Field(ge=1, le=2_592_000)]
+    undo: Template | None = Field(default=None, exclude_if=is_none)
+
+
 class Step(Contract):
     """One call to the outside world and what undoes it.
 
@@ -98,6 +117,12 @@ class Step(Contract):
     )
     receipt_schema: JsonSchema | None = Field(default=None, exclude_if=is_none)
     on_misfit: ReceiptCheck | None = Field(default=None, exclude_if=is_none)
+    human: HumanWork | None = Field(default=None, exclude_if=is_none)
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether something undoes it."""
+        return self.compensate is not None or (self.human is not None and self.human.undo is not None)
 
     @property
     def misfit(self) -> ReceiptCheck:
@@ -108,6 +133,19 @@ class Step(Contract):
     def _misfit_is_asked(self) -> Self:
         if self.on_misfit is not None and self.receipt_schema is None:
             raise ValueError("on_misfit needs a receipt_schema that a receipt may not fit")
+        return self
+
+    @model_validator(mode="after")
+    def _person_is_asked(self) -> Self:
+        if (self.executor is ExecutorKind.HUMAN) is not (self.human is not None):
+            raise ValueError("a human step needs human, and only that has it")
+        if self.human is None:
+            return self
+        if self.receipt_schema is None:
+            raise ValueError("a human step needs a receipt_schema: its form is made from it")
+        of_calls = (self.target, self.request, self.compensate, self.probe, self.timeout_s, self.on_misfit)
+        if any(part is not None for part in of_calls):
+            raise ValueError("target, request, compensate, probe, timeout_s and on_misfit are of calls")
         return self
 
     @model_validator(mode="after")

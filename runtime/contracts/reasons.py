@@ -69,6 +69,7 @@ class Reason(StrEnum):
     OUTCOME_NOT_ALLOWED = "OUTCOME_NOT_ALLOWED"
     OUTPUTS_INVALID = "OUTPUTS_INVALID"
     RECEIPT_INVALID = "RECEIPT_INVALID"
+    TASK_OVERDUE = "TASK_OVERDUE"
 
 
 # The effect has happened, with a receipt that is not what the policy kind expects of one.
@@ -80,6 +81,8 @@ QUESTIONED = (
 )
 # The next step is held back before its call: nothing of it has happened.
 PAUSED = (Reason.INVARIANT_VIOLATED, Reason.PRECONDITION_FAILED)
+# There is nothing to mark as done: the step was held back, or its own group has not answered.
+NOT_DONE = (*PAUSED, Reason.TASK_OVERDUE)
 
 MEANINGS: dict[Reason, str] = {
     Reason.INVALID_SCHEMA: "Parameters or constraints violate the policy kind's JSON Schema.",
@@ -158,5 +161,6 @@ MEANINGS: dict[Reason, str] = {
     Reason.OUTPUTS_INVALID: (
         "The effect happened, and its outputs do not fit the policy kind's `outputs_schema`."
     ),
+    Reason.TASK_OVERDUE: "Nobody of its group carried out a human step before its deadline.",
     Reason.RECEIPT_INVALID: "The step took effect, and its receipt does not fit the step's `receipt_schema`.",
 }

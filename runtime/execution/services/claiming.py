@@ -33,7 +33,7 @@ from runtime.core import clock, mismatches, transactions
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import boots, epochs
 from runtime.execution.queries import unrecorded
-from runtime.execution.services import circuit, doubts, intent_transitions, result_rules, saga
+from runtime.execution.services import circuit, doubts, human_steps, intent_transitions, result_rules, saga
 from runtime.execution.services.circuit import Admitted
 from runtime.flows.models import Attempt, Intent, Verdict
 from runtime.flows.queries import calls_in_doubt, due_intents, recorded_flow, saga_progress
@@ -88,6 +88,8 @@ class Claimed:
 @dataclass(frozen=True, kw_only=True)
 class ClaimRefused:
     """No call: NOT_DUE, HELD, EXPIRED, BLOCKED, WITH_PERSON, TURNED_BACK or ENDED, with the reason's code.
+
+    AWAITING: a person carries the step out; `detail` is the step.
 
     UNRECORDED: the call may have happened, and is to be put in doubt first (`lost_calls`).
     UNRELEASED: its undo window has ended, and the agent is to be told first (`undo_windows.end`).
@@ -202,6 +204,8 @@ def _admit(
         circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
         return _end(journal, intent, plan, status="BLOCKED", code=Reason.IN_DOUBT)
     obstacle = _blocking_reason(journal, intent, plan, recorded) if _has_window(intent) else None
+    if obstacle is None and human_steps.is_human(current.step):
+        return _await(journal, intent, current)
     if obstacle is None:
         claimed = _take(journal, intent, current=current, place=place, owner=owner)
         return replace(claimed, is_trial=admitted is Admitted.TRIAL)
@@ -209,6 +213,22 @@ def _admit(
     if isinstance(obstacle, Broken) and obstacle.pauses:
         return _pause(journal, intent, plan, obstacle, current=current)
     return _refuse_blocked(journal, intent, plan, obstacle, current=current)
+
+
+def _await(journal: Journal, intent: Intent, current: CurrentCall) -> ClaimRefused:
+    """No call: the people of a group are asked, and the intent waits for their answer without a lease."""
+    _move_flow(journal, intent)
+    human_steps.open_task(journal, intent, current.step)
+    journal.write()
+    return ClaimRefused(status="AWAITING", detail=current.step.step)
+
+
+def _move_flow(journal: Journal, intent: Intent) -> None:
+    """The flow is under way from its first call, and turns back with the first that undoes one."""
+    if journal.flow.state == FlowState.ACCEPTED:
+        journal.transition(FlowState.EXECUTING)
+    elif journal.flow.state == FlowState.PARTIAL_SUCCESS_DIRTY:
+        journal.transition(FlowState.COMPENSATING, reason=intent.cause)
 
 
 def _refuse_blocked(
@@ -336,10 +356,7 @@ def _take(
         started_at=journal.at,
     )
     statements.insert([attempt])
-    if flow.state == FlowState.ACCEPTED:
-        journal.transition(FlowState.EXECUTING)
-    elif flow.state == FlowState.PARTIAL_SUCCESS_DIRTY:
-        journal.transition(FlowState.COMPENSATING, reason=intent.cause)
+    _move_flow(journal, intent)
     journal.add(
         events.AttemptStarted(
             intent_id=str(intent.pk),

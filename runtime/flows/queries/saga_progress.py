@@ -52,6 +52,7 @@ def progress_of(intent: Intent) -> Progress:
     return Progress(
         done=frozenset(at for at, direction in rows if direction == Direction.FORWARD),
         undone=frozenset(at for at, direction in rows if direction == Direction.COMPENSATE),
+        harmless=IntentPlan.of(intent).harmless,
     )
 
 
@@ -83,11 +84,21 @@ def get_effect(*, proposals: Collection[UUID]) -> Effect:
     calls = unknown.exclude(effect=Effect.NOT_HAPPENED)
     for intent_id, step, direction, effect in calls.values_list("intent", "step", "direction", "effect"):
         (known if effect == Effect.HAPPENED else in_doubt)[direction].add((intent_id, step))
-    undone = known[Direction.COMPENSATE]
+    harmless = _harmless(known[Direction.FORWARD])
+    undone = known[Direction.COMPENSATE] | harmless
     done = known[Direction.FORWARD] - undone
     if done - in_doubt[Direction.COMPENSATE]:
         return Effect.HAPPENED
     return Effect.UNKNOWN if done or in_doubt[Direction.FORWARD] - undone else Effect.NOT_HAPPENED
+
+
+def _harmless(done: Collection[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
+    """Those of these steps of intents that have no effect in the world."""
+    found = set[tuple[UUID, str]]()
+    for intent in Intent.objects.filter(pk__in={intent_id for intent_id, _ in done}):
+        plan = IntentPlan.of(intent)
+        found |= {(intent.pk, step) for step in plan.step_ids(plan.harmless)}
+    return found
 
 
 def may_have_taken_effect(*, proposals: Collection[UUID]) -> bool:

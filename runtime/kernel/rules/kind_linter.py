@@ -262,7 +262,14 @@ def _walk_problems(kind: KindDocument) -> Iterator[KindProblem]:
         yield KindProblem(("steps",), f"a kind has at most {MAX_STEPS} steps")
     in_order = [at for at, step in enumerate(kind.steps) if step.id not in kind.fallbacks]
     for at, step in enumerate(kind.steps):
-        if step.compensate is None and at < max(in_order, default=0):
+        human = step.human
+        if human is not None:
+            names = list_bounds.property_names(kind.params_schema)
+            texts = (("instructions", human.instructions), ("undo", human.undo or ""))
+            for field, text in texts:
+                for said in effects.lint(text, names):
+                    yield KindProblem(("steps", at, "human", field), said.replace("the effect", "the text"))
+        elif step.compensate is None and at < max(in_order, default=0):
             yield KindProblem(
                 ("steps", at), "a step before the last one needs a compensate: a later one may fail after it"
             )

@@ -130,6 +130,8 @@ _NAMED: Final[Mapping[Kind, Mapped]] = MappingProxyType(
         Kind.FACT_NOT_WRITTEN: Mapped(_API, OTHER, Severity.LOW, _FAILED),
         Kind.INVARIANTS_CHECKED: Mapped(_API, OTHER, status=_OPEN),
         Kind.RECEIPT_MISFIT: Mapped(_API, OTHER, Severity.LOW, _OPEN),
+        Kind.TASK_REFUSED: Mapped(_API, OTHER, Severity.LOW, _FAILED),
+        Kind.TASK_OVERDUE: Mapped(_API, OTHER, Severity.LOW, _FAILED),
         Kind.INTENT_IN_DOUBT: Mapped(_API, OTHER, Severity.LOW, _OPEN),
         Kind.ATTEMPT_STARTED: Mapped(_API, OTHER, status=_OPEN),
         Kind.ATTEMPT_FINISHED: Mapped(_API, OTHER, status=_OPEN),

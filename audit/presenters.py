@@ -119,7 +119,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "user",
             Lane.EXECUTION,
             "Task opened",
-            says("The group {group} is asked, until {deadline_at}: {step}."),
+            says("{group} is asked for step {step}, until {deadline_at}."),
         ),
         Kind.TASK_ANSWERED: Presenter(
             "check", Lane.DECISION, "Task answered", says("Attempt {number} was carried out by a person.")

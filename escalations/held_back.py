@@ -1,4 +1,4 @@
-"""Why a step is held back, or its receipt questioned: sentences from the ledger and the rules of the verdict."""
+"""Why a step is held back, or its receipt questioned: sentences from ledger and verdict."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -6,6 +6,8 @@ Stricter than a decision: whoever has a stake in the agent or wrote the proposal
 from dataclasses import dataclass
 
 from audit import actors
+from audit.access import roles
+from audit.access.roles import Permission
 from escalations import policy
 from escalations.policy import Denied, OwnerLeft, Person
 from runtime.contracts.problem_codes import ProblemCode
@@ -29,6 +31,8 @@ def may_answer(person: Person, task: TaskContext, *, now_ms: int) -> Denied | No
     """Why `person` may not answer, or None. The first reason that speaks against it is the answer."""
     if not task.is_open:
         return Denied(ProblemCode.TASK_CLOSED, "This task was answered, or its deadline has passed.")
+    if not roles.allows(person.roles, Permission.ANSWER_TASKS):
+        return Denied(ProblemCode.ROLE_MISSING, "Answering needs the role operator, senior or admin.")
     if task.group not in {*person.groups_now, *person.roles}:
         return Denied(ProblemCode.NOT_OF_GROUP, f"Only people in the group {task.group} can answer this.")
     bound = _stake(person, task, now_ms=now_ms)

@@ -19,7 +19,7 @@ from runtime.contracts.kind_types import (
 
 
 class ExecutorKind(StrEnum):
-    """Who carries a step out: a module of this name in `runtime/execution/adapters/executors/`, or a person."""
+    """Who carries a step out: a module of this name in `execution/adapters/executors/`, or a person."""
 
     HTTP = "http"
     SIMULATED = "simulated"

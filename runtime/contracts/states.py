@@ -94,7 +94,7 @@ class Impact(Choice):
 
 
 class IntentState(Choice):
-    """An intent waits, is claimed by one worker, and ends once; AWAITING the answer of a person who does it."""
+    """An intent waits, is claimed by one worker or AWAITING a person's answer, and ends once."""
 
     PENDING = "PENDING"
     CLAIMED = "CLAIMED"

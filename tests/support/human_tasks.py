@@ -16,9 +16,9 @@ GROUP = "treasury"
 _PLAIN = trading_desk.PACK
 _STEP = "- {id: order, executor: BY_WHOM, target: broker, request: {method: POST, path: /orders}}"
 SCHEMA = (
-    "{type: object, properties: {approved: {type: boolean, enum: [true]}, desk: {type: string, enum: [A, B]}, "
-    "price: {type: integer, minimum: 1, title: Price seen}, note: {type: string, maxLength: 40}}, "
-    "required: [approved, price], additionalProperties: false}"
+    "{type: object, properties: {approved: {type: boolean, enum: [true]}, "
+    "desk: {type: string, enum: [A, B]}, price: {type: integer, minimum: 1, title: Price seen}, "
+    "note: {type: string, maxLength: 40}}, required: [approved, price], additionalProperties: false}"
 )
 _APPROVE = (
     "- {id: approve, executor: human, receipt_schema: SCHEMA, "

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from audit import actors, canonical, events, queries, signing
+from audit import actors, canonical, cells, events, queries, signing
 from audit.events import Kind
 from escalations import task_policy
 from escalations.policy import Person
@@ -95,7 +95,7 @@ def context_of(locked: LockedTask, *, at: datetime) -> TaskContext:
 def shown_of(task: HumanTask) -> dict[str, Any]:
     """What the task shows; empty where its words were erased, or cannot be read."""
     try:
-        body = canonical.decode(bytes(task.body))
+        body = canonical.decode(cells.bytes_of(task.body) or b"")
     except ValueError:
         return {}
     return body if isinstance(body, dict) else {}
@@ -103,11 +103,10 @@ def shown_of(task: HumanTask) -> dict[str, Any]:
 
 def compare(task: HumanTask) -> list[Mismatch]:
     """What of a task, or of the intent that it belongs to, is not as the ledger has it."""
-    told = queries.list_payloads(
-        tenant=task.tenant, stream=str(task.intent.flow_id), kinds=(Kind.TASK_OPENED,)
-    )
-    opened = next((said for _, said in told if said["task_id"] == str(task.pk)), None)
-    recorded = {} if opened is None else opened
+    kinds = (Kind.TASK_OPENED, Kind.TASK_ANSWERED)
+    told = queries.list_payloads(tenant=task.tenant, stream=str(task.intent.flow_id), kinds=kinds)
+    own = {kind: said for kind, said in told if said["task_id"] == str(task.pk)}
+    recorded, answered = own.get(Kind.TASK_OPENED, {}), own.get(Kind.TASK_ANSWERED)
     digest = recorded.get("task_hash", mismatches.NOT_RECORDED)
     found = [mismatches.compare("humantask.body", str(task.pk), digest, task.body)]
     held = {
@@ -123,6 +122,19 @@ def compare(task: HumanTask) -> list[Mismatch]:
             found.append(
                 mismatches.of_values(f"humantask.{name}", str(task.pk), recorded.get(name, ""), value)
             )
+    if answered is not None:
+        found += [
+            mismatches.compare(
+                "humantask.statement", str(task.pk), answered["statement_digest"], task.statement
+            ),
+            mismatches.compare_committed(
+                "humantask.answer",
+                str(task.pk),
+                tenant=task.tenant,
+                commitment=answered["receipt_commitment"],
+                body=task.answer,
+            ),
+        ]
     known = recorded_flow.of_flow(tenant=task.tenant, dfid=task.intent.flow_id)
     found.append(known.compare_intent(task.intent))
     return [mismatch for mismatch in found if mismatch is not None]

@@ -105,7 +105,8 @@ def _page(
 ) -> HttpResponse:
     task, at = _get(request, task_id), clock.now()
     shown, person = task_answers.shown_of(task), person_of(request)
-    mismatches = task_answers.compare(task) if shown else []
+    is_erased = task.intent.flow.erased_at is not None
+    mismatches = [] if is_erased else task_answers.compare(task)
     schema = shown.get("receipt_schema", {})
     denied = _denied(task, request, at=at)
     fields = schema_form.fields(schema, {}, None if entered is None else dict(entered))
@@ -125,9 +126,12 @@ def _page(
         "entered": dict(entered or {}),
         "problem": problem,
         "untrusted": mismatches,
+        "erased": is_erased,
         "step_up": denied is not None and denied.code is ProblemCode.STEP_UP,
         "why_not": "" if denied is None or denied.code is ProblemCode.STEP_UP else denied.why,
-        "answer": labels.pretty(canonical.decode(bytes(task.answer))) if task.answer else "",
+        "answer": labels.pretty(canonical.decode(bytes(task.answer)))
+        if task.answer and not mismatches
+        else "",
         "answered_by": people.names_of([task.answered_by]).get(task.answered_by, task.answered_by),
         "here": reverse("task", args=[task_id]),
     }

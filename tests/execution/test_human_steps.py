@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import DatabaseError, transaction
 from pytest_django.fixtures import Settings
 
 from audit import canonical, signing
@@ -21,7 +22,7 @@ from runtime.execution.models import HumanTask
 from runtime.execution.services import human_steps
 from runtime.flows.models import Attempt, Intent, Outcome
 from runtime.flows.services import flows
-from runtime.maintenance.services import sweeper
+from runtime.maintenance.services import erasure, sweeper
 from runtime.packs.services import packs
 from runtime.proposals.queries import flow_replay
 from runtime.proposals.queries.replay_results import ReplayEqual
@@ -29,6 +30,7 @@ from runtime.registry.models import Agent
 from runtime.stops.services import stops
 from tests.support import factories, human_tasks, misbehaving_targets, trading_desk
 from tests.support.human_tasks import answer, attempt, person, task
+from tests.verification import test_every_column
 
 pytestmark = pytest.mark.django_db
 
@@ -299,3 +301,40 @@ def test_an_attempt_of_a_person_is_no_call(monkeypatch: pytest.MonkeyPatch) -> N
     assert not isinstance(answer(task(intent_id), person()), Problem)
     row = Attempt.objects.get(intent=intent_id)
     assert (row.state, row.lease_owner, row.sent_at) == ("SUCCEEDED", "", None)
+
+
+COLUMNS = [field for field in HumanTask._meta.concrete_fields if not field.primary_key]
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_verify_ledger_finds_a_change_of_any_column(
+    is_answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intent_id = waiting(monkeypatch)
+    if is_answered:
+        assert not isinstance(answer(task(intent_id), person()), Problem)
+    row, unseen = task(intent_id), []
+    for field in COLUMNS:
+        for value in test_every_column.others(field, getattr(row, field.attname)):
+            with transaction.atomic():
+                try:
+                    with transaction.atomic():
+                        HumanTask.objects.filter(pk=row.pk).update(**{field.attname: value})
+                except DatabaseError:
+                    pass  # the database refuses it itself
+                else:
+                    told = [item.detail for item in findings.verify_all().findings]
+                    if not any("humantask" in item or "signature" in item or "task" in item for item in told):
+                        unseen.append(field.name)
+                transaction.set_rollback(True)
+    assert unseen == []
+
+
+def test_an_erased_task_keeps_its_entries_and_verifies(monkeypatch: pytest.MonkeyPatch) -> None:
+    intent_id = waiting(monkeypatch)
+    assert not isinstance(answer(task(intent_id), person()), Problem)
+    dfid = trading_desk.intent(intent_id).flow_id
+    erased = erasure.erase(tenant=trading_desk.TENANT, dfids=[dfid], reason="Asked to", actor="user:1")
+    assert not isinstance(erased, Problem), erased
+    gone = task(intent_id)
+    assert (bytes(gone.body), bytes(gone.answer), bytes(gone.statement)) == (b"", b"", b"")

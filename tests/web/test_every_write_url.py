@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -134,7 +135,7 @@ def _task(asked: Escalation) -> HumanTask:
     at = clock.now()
     return HumanTask.objects.create(
         tenant=asked.tenant,
-        intent_id=asked.intent_id,
+        intent_id=asked.intent_id or UUID(int=0),
         number=99,
         step="approve",
         direction="FORWARD",

@@ -1,7 +1,6 @@
 """The pages of tasks: who sees what, the typed form, refusals that keep the input, and what was erased."""
 
 import html
-from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def intent_id(monkeypatch: pytest.MonkeyPatch) -> Iterator[UUID]:
+def intent_id(monkeypatch: pytest.MonkeyPatch) -> UUID:
     monkeypatch.setattr(trading_desk, "PACK", human_tasks.pack("approve", "order"))
     waiting = trading_desk.open_desk().accept()
     assert human_tasks.attempt(waiting) == "AWAITING"

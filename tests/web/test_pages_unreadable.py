@@ -47,6 +47,7 @@ LISTS = (
     "/reviews/",
     "/reviews/?show=reviewed",
     "/targets/",
+    "/tasks/",
     "/ledger/",
     "/incidents/",
     "/incidents/rules/",

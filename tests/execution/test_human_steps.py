@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from runtime.proposals.queries import flow_replay
 from runtime.proposals.queries.replay_results import ReplayEqual
 from runtime.registry.models import Agent
 from runtime.stops.services import stops
-from tests.support import factories, human_tasks, misbehaving_targets, trading_desk
+from tests.support import exported_packs, factories, human_tasks, misbehaving_targets, trading_desk
 from tests.support.human_tasks import answer, attempt, person, task
 from tests.verification import test_every_column
 
@@ -338,3 +339,17 @@ def test_an_erased_task_keeps_its_entries_and_verifies(monkeypatch: pytest.Monke
     assert not isinstance(erased, Problem), erased
     gone = task(intent_id)
     assert (bytes(gone.body), bytes(gone.answer), bytes(gone.statement)) == (b"", b"", b"")
+
+
+@pytest.mark.parametrize("is_erased", [False, True])
+def test_the_evidence_pack_of_a_task_verifies(
+    is_erased: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    intent_id = waiting(monkeypatch)
+    assert not isinstance(answer(task(intent_id), person()), Problem)
+    dfid = trading_desk.intent(intent_id).flow_id
+    if is_erased:
+        erased = erasure.erase(tenant=trading_desk.TENANT, dfids=[dfid], reason="Asked to", actor="user:1")
+        assert not isinstance(erased, Problem), erased
+    code, checked = exported_packs.verified(exported_packs.make(dfid), tmp_path)
+    assert code == 0, checked

@@ -1,6 +1,7 @@
 """What is asked around the steps: between two of them, before one, of a receipt, and after the last."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from runtime.proposals.queries import flow_replay
 from runtime.proposals.queries.replay_results import ReplayEqual
 from runtime.registry.models import Agent
 from runtime.registry.services import agents
-from tests.support import api_client, factories, fake_target, markup, trading_desk
+from tests.support import api_client, exported_packs, factories, fake_target, markup, trading_desk
 from tests.support.fake_target import Book, walk
 from tests.web.test_pages import sign_in
 
@@ -364,3 +365,18 @@ def test_an_invariant_between_steps_needs_two_steps() -> None:
     found = packs.load(text=text, source="trial.yaml", activate=True, actor="system")
     assert isinstance(found, packs.PackRefused)
     assert any("fewer than two" in problem for problem in found.problems)
+
+
+def test_the_evidence_pack_of_a_paused_and_questioned_flow_verifies(
+    book: Book, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    intent_id = pause(book, monkeypatch, pay=SCHEMA)
+    trading_desk.write_fact("price.ABC", 100)
+    assert not isinstance(decide(Action.RESUME), Problem)
+    assert fake_target.attempt(intent_id).status == "WITH_PERSON"
+    assert not isinstance(decide(Action.MARK_DONE, receipt={"number": 1}), Problem)
+    assert walk(intent_id) == ["SUCCEEDED"]
+    code, checked = exported_packs.verified(
+        exported_packs.make(trading_desk.intent(intent_id).flow_id), tmp_path
+    )
+    assert code == 0, checked

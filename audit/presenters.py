@@ -109,6 +109,27 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.INTENT_BLOCKED: Presenter(
             "cross", Lane.EXECUTION, "Intent blocked", says("The pre-call check failed: {code}.")
         ),
+        Kind.INVARIANTS_CHECKED: Presenter(
+            "shield", Lane.EXECUTION, "Invariants checked", sentences.invariants_checked
+        ),
+        Kind.RECEIPT_MISFIT: Presenter(
+            "ask", Lane.EXECUTION, "Receipt does not fit its schema", sentences.receipt_misfit
+        ),
+        Kind.TASK_OPENED: Presenter(
+            "user",
+            Lane.EXECUTION,
+            "Task opened",
+            says("{group} is asked for step {step}, until {deadline_at}."),
+        ),
+        Kind.TASK_ANSWERED: Presenter(
+            "check", Lane.DECISION, "Task answered", says("Attempt {number} was carried out by a person.")
+        ),
+        Kind.TASK_REFUSED: Presenter(
+            "cross", Lane.DECISION, "Answer refused", says("The answer was not taken: {code}.")
+        ),
+        Kind.TASK_OVERDUE: Presenter(
+            "clock", Lane.EXECUTION, "Task overdue", says("Nobody carried out attempt {number} in time.")
+        ),
         Kind.INTENT_HELD: Presenter(
             "stop", Lane.EXECUTION, "Intent held", says("Held before the call: {why}.")
         ),

@@ -46,6 +46,19 @@ def hold_placed(payload: Mapping[str, Any]) -> str:
     return f"The hold {payload['name']} keeps the words of {kept}."
 
 
+def invariants_checked(payload: Mapping[str, Any]) -> str:
+    place = "Before" if payload["place"] == "BETWEEN_STEPS" else "After"
+    violated = ", ".join(payload["violated"])
+    if violated:
+        return f"{place} {payload['step']}: violated: {violated}."
+    return f"{place} {payload['step']}: all hold: {', '.join(payload['held'])}."
+
+
+def receipt_misfit(payload: Mapping[str, Any]) -> str:
+    asked = "a person is asked" if payload["asked"] else "it goes on"
+    return f"{payload['severity']}: {', '.join(payload['pointers'])}; {asked}."
+
+
 def facts_pruned(payload: Mapping[str, Any]) -> str:
     versions = sum(fact["through"] - fact["first"] + 1 for fact in payload["pruned"])
     return (

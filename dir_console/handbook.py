@@ -41,6 +41,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "budgets",
             "gate",
             "execution",
+            "human-steps",
             "routes",
             "context",
             "outward",

@@ -10,6 +10,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Overview", "overview", "overview"),
             ("Inbox", "inbox", "check"),
             ("Escalations", "escalations", "inbox"),
+            ("Tasks", "tasks", "user"),
             ("Shift", "shift", "clock"),
             ("Flows", "flows", "flow"),
             ("Reviews", "reviews", "high"),

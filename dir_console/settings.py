@@ -259,6 +259,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.history_rows.HistoryRowCheck",
     "runtime.verification.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",
+    "escalations.task_row_checks.TaskRowCheck",
     "escalations.route_row_checks.RouteRowCheck",
     "escalations.note_rows.NoteRowCheck",
 ]

@@ -31,6 +31,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("decisions/", include("escalations.decision_urls")),
     path("notifications/", include("escalations.notification_urls")),
     path("shift/", include("escalations.shift_urls")),
+    path("tasks/", include("escalations.task_urls")),
     path("notes/flow/<uuid:dfid>/", notes.of_flow, name="flow-notes"),
     path("notes/agent/<str:agent_id>/", notes.of_agent, name="agent-notes"),
     path("", include("runtime.urls")),

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from escalations.contracts import Action
+from runtime.contracts.reasons import PAUSED, QUESTIONED
 from runtime.contracts.states import STANDING, Direction
 from runtime.core.views import labels
+from runtime.execution.services import human_steps
 from runtime.flows.models import Intent
 from runtime.flows.queries import calls_in_doubt, intent_plan, saga_progress
 from runtime.flows.queries.intent_plan import IntentPlan
@@ -38,6 +40,8 @@ class _Case:
     in_doubt: bool
     known_done: bool
     place: TargetEndpoint | None
+    held_back: bool = False
+    group: str = ""
 
     @property
     def step(self) -> str:
@@ -85,12 +89,25 @@ def _read(intent: Intent, *, place: TargetEndpoint | None, at: datetime) -> _Cas
         window=intent.proposal.valid_until - intent.proposal.received_at,
         at=at,
         in_doubt=calls_in_doubt.is_in_doubt(intent=intent),
-        known_done=calls_in_doubt.is_at_hand_known_done(intent=intent),
+        known_done=calls_in_doubt.is_at_hand_known_done(intent=intent) or intent.flow.reason in QUESTIONED,
         place=place,
+        held_back=intent.flow.reason in PAUSED,
+        group=_group(plan, intent),
     )
 
 
+def _group(plan: IntentPlan, intent: Intent) -> str:
+    """The group that carries out the step at hand; empty where it is a call."""
+    current = plan.current(intent)
+    is_human = current is not None and human_steps.is_human(current.step)
+    return str(current.step.body.get("group", "")) if current is not None and is_human else ""
+
+
 def _repeats(case: _Case) -> str:
+    if case.group:
+        return f"Asks the group {effects.visible(case.group)} again, with a new deadline."
+    if case.held_back:
+        return f"Asks again what does not hold: {case.step} runs only if it does, else you are asked again."
     if not case.in_doubt:
         return f"Calls {case.target} again, with the same key."
     if case.place is not None and case.place.honours_keys:
@@ -173,6 +190,8 @@ def _abort(case: _Case) -> list[str]:
     elif case.waiting:
         lines.append(f"Not run: {_list(case.waiting)}.")
     undoable = case.intent.position in case.plan.undoable.values()
+    if case.known_done and undoable and not case.in_doubt:
+        lines.insert(0, f"{case.step} took effect: it is undone as well.")
     if case.in_doubt:
         return [*lines, *_abort_in_doubt(case, undoable=undoable)]
     if case.known_done and not undoable:

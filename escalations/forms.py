@@ -16,6 +16,7 @@ from audit import canonical
 from escalations.contracts import Action
 from escalations.services.bulk_deciding import BulkItem
 from escalations.services.decision_request import DecisionRequest, StatementRequest
+from escalations.services.task_answers import TaskAnswer
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect
@@ -189,6 +190,44 @@ class DecisionForm(ActionForm):
             if isinstance(before := self.proposed.get(name), str) and _lines(str(text)) == _lines(before)
             else _typed(_lines(str(text)), properties.get(name))
             for name, text in typed.items()
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class TaskForm(ActionForm):
+    """The answer to a task: the fields `param:*` as its schema types them, or all of it as JSON."""
+
+    task_hash = forms.CharField(required=False, strip=False)
+    answer = JsonObjectField(required=False)
+
+    def __init__(self, post: QueryDict, *, schema: Mapping[str, Any]) -> None:
+        super().__init__(post)
+        self.schema = schema
+
+    def clean(self) -> dict[str, Any]:
+        """No NUL in any field, and no text that is longer than a field takes."""
+        for value in self.data.values():
+            if isinstance(value, str) and "\x00" in value:
+                said = "A field contains a NUL character. Remove it."
+                raise ValidationError(said, code=ProblemCode.TEXT_UNREADABLE)
+            _check_length(str(value), "A field")
+        return self.cleaned_data
+
+    def read(self) -> TaskAnswer | Problem:
+        """The answer as the form states it, or what to correct."""
+        if not self.is_valid():
+            return self.problem()
+        given = self.cleaned_data["answer"]
+        return TaskAnswer(
+            task_hash=self.cleaned_data["task_hash"], answer=self._typed() if given is None else given
+        )
+
+    def _typed(self) -> dict[str, Any]:
+        properties = self.schema.get("properties", {})
+        fields = ((key, str(text)) for key, text in self.data.items() if key.startswith(TYPED))
+        found = {
+            name: _typed(_lines(text), properties.get(name))
+            for name, text in ((key.removeprefix(TYPED), text) for key, text in fields)
         }
         return {name: value for name, value in found.items() if value is not None}
 

@@ -58,9 +58,9 @@ class EscalationContext:
 
     `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has, and
     `is_known_done` that it is the one at hand; `is_questioned` that its receipt is what the person is asked
-    about; `is_contradicted` that a call which it replaces has taken
-    effect against what a person stated; `crosses_limit` that what was accepted is above a limit tightened
-    since, so that RESUME overrides it.
+    about; `is_paused` that the step at hand is held back before its call, which was never made;
+    `is_contradicted` that a call which it replaces has taken effect against what a person stated;
+    `crosses_limit` that what was accepted is above a limit tightened since, so that RESUME overrides it.
     `approvals` is how many people the kind asks for; `first_by` made the first of two decisions, the primary
     key of a user, and `in_one_hand` are users (`user:7`) who cannot be the second to that first.
     `gate_id` is the group whose members alone may let it run, empty where anybody may who decides.
@@ -82,6 +82,7 @@ class EscalationContext:
     in_doubt: bool = False
     is_known_done: bool = False
     is_questioned: bool = False
+    is_paused: bool = False
     is_contradicted: bool = False
     steps_done: bool = False
     crosses_limit: bool = False
@@ -189,7 +190,26 @@ def counts_as_first(person: Person, situation: EscalationContext) -> bool:
 
 def is_for_two(situation: EscalationContext) -> bool:
     """Whether any action on this escalation needs two people."""
-    return any(needs_two(action, situation) for action in contracts.offered(situation.family))
+    return any(needs_two(action, situation) for action in offered(situation))
+
+
+def offered(situation: EscalationContext) -> tuple[Action, ...]:
+    """The actions that the case has, in the order of the page.
+
+    Of a step that was held back there is nothing to mark as done, and with steps done before it nothing else
+    can run in its place.
+    """
+    return tuple(
+        action
+        for action in contracts.offered(situation.family)
+        if not situation.is_paused
+        or not (action.spec.takes_receipt or (action.spec.changes_params and situation.steps_done))
+    )
+
+
+def undoes_steps(action: Action, situation: EscalationContext) -> bool:
+    """Whether the action ends a pause by undoing what is done."""
+    return action is Action.ABORT and situation.is_paused and situation.steps_done
 
 
 def beyond_authority(
@@ -277,9 +297,9 @@ def _not_offered(action: Action, situation: EscalationContext, now_ms: int) -> D
         return Denied(ProblemCode.ALREADY_DECIDED, f"This escalation is {situation.state.lower()}.")
     if situation.deadline_at_ms is not None and now_ms > situation.deadline_at_ms:
         return Denied(ProblemCode.DEADLINE_PASSED, "The deadline has passed; the proposal was aborted.")
-    offered = contracts.offered(situation.family)
-    if action not in offered:
-        why = f"{action} is not available here. Choose one of {', '.join(offered)}."
+    available = offered(situation)
+    if action not in available:
+        why = f"{action} is not available here. Choose one of {', '.join(available)}."
         return Denied(ProblemCode.ACTION_UNKNOWN, why)
     return None
 

@@ -220,7 +220,7 @@ def _compare_decisions(
             state = DecisionState(ended.get(key, DecisionState.AWAITING_SECOND))
         found.same(entry, "decision.state", state, row["state"])
         found.bytes(entry, "decision.statement", payload["statement_digest"], row["statement"])
-        _compare_signature(found, entry, row, ring)
+        compare_signature(found, entry, row, ring)
         for name in ("action", "revision", "evidence_hash", "key_id"):
             # The entry of a first decision does not say what was chosen.
             if name in payload:
@@ -245,7 +245,8 @@ def _decision_key(payload: Mapping[str, Any]) -> tuple[str, int]:
     return payload["escalation_id"], payload.get("sequence", 1)
 
 
-def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any], ring: Keyring) -> None:
+def compare_signature(found: Found, entry: Entry, row: Mapping[str, Any], ring: Keyring) -> None:
+    """Note that a statement is not signed as its entry says; once it is erased, its digest is."""
     statement, signature = bytes(row["statement"]), bytes(row["signature"])
     found.same(entry, "signature", entry.payload["signature"], signature.hex())
     erasure = found.erasure_after(entry)
@@ -313,7 +314,7 @@ def _compare_question(
 ) -> None:
     payload = entry.payload
     found.bytes(entry, "question.statement", payload["statement_digest"], row["statement"])
-    _compare_signature(found, entry, row, ring)
+    compare_signature(found, entry, row, ring)
     for name in ("revision", "evidence_hash", "key_id"):
         found.same(entry, f"question.{name}", payload[name], row[name])
     found.same(entry, "question.asked_by", entry.actor, actors.user(row["asked_by_id"]))
@@ -348,7 +349,7 @@ def _compare_effects(
     }
     for entry, row in found.rows_of(entries, rows, key, "the statement of the effect"):
         payload = entry.payload
-        _compare_signature(found, entry, row, ring)
+        compare_signature(found, entry, row, ring)
         found.same(entry, "effectstatement.intent", payload["intent_id"], str(row["intent_id"]))
         found.same(entry, "effectstatement.effect", payload["effect"], row["effect"])
         found.same(entry, "effectstatement.key_id", payload["key_id"], row["key_id"])

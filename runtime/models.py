@@ -4,7 +4,7 @@ from runtime.advice.models import DecisionPackageRow, RuleOutput
 from runtime.contexts.models import AgentEvent, Inbox, Snapshot, Timer
 from runtime.core.models import Answer
 from runtime.epochs.models import Boot, Epoch
-from runtime.execution.models import Circuit
+from runtime.execution.models import Circuit, HumanTask
 from runtime.flows.models import Attempt, Feedback, Flow, Intent, Outcome, Proposal, StepReceipt, Verdict
 from runtime.guards.models import Guard, GuardRun, Review
 from runtime.incidents.models import (
@@ -73,6 +73,7 @@ __all__ = [
     "GuardRun",
     "HiddenTour",
     "HoldLock",
+    "HumanTask",
     "Inbox",
     "Incident",
     "IncidentAction",

@@ -18,6 +18,7 @@ class Permission(StrEnum):
     """Something that a person may do besides reading."""
 
     DECIDE = "DECIDE"
+    ANSWER_TASKS = "ANSWER_TASKS"
     REVIEW = "REVIEW"
     WRITE_NOTES = "WRITE_NOTES"
     GIVE_FEEDBACK = "GIVE_FEEDBACK"
@@ -50,6 +51,8 @@ _ADMINS = frozenset({Role.ADMIN})
 HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
     {
         Permission.DECIDE: _DESK,
+        # And only in the group that the task is for.
+        Permission.ANSWER_TASKS: _AT_WORK,
         Permission.REVIEW: _DESK,
         # Not auditors: whoever audits the console leaves no trace of their own in it.
         Permission.WRITE_NOTES: _AT_WORK,
@@ -83,6 +86,7 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
 MEANINGS: Mapping[Permission, str] = MappingProxyType(
     {
         Permission.DECIDE: "Claim and decide escalations, and state what became of a call in doubt.",
+        Permission.ANSWER_TASKS: "Answer the tasks of the groups that they are in.",
         Permission.REVIEW: "Close the reviews that soft guards open.",
         Permission.WRITE_NOTES: "Write notes, and hand over a shift.",
         Permission.GIVE_FEEDBACK: "Say what you think of a decision record.",

@@ -36,6 +36,8 @@ _OF_INTENT = (
     Kind.INTENT_CREATED,
     Kind.INTENT_CANCELLED,
     Kind.INTENT_BLOCKED,
+    Kind.INVARIANTS_CHECKED,
+    Kind.RECEIPT_MISFIT,
     Kind.INTENT_HELD,
     Kind.INTENT_IN_DOUBT,
     Kind.INTENT_RESUMED,
@@ -77,7 +79,7 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
             {"time": e.at, "state": e.kind, "note": _note(e.payload)} for e in about
         ],
         "observed_effects": receipts,
-        "deviations": _deviations(flow, about, stated, receipts),
+        "deviations": _deviations(flow, ended, about, stated, receipts),
         "safety_validation_results": [*_judged(judged), *_validations(about, judged)],
         "error_diagnostics": _diagnostics(flow, ended, about, stated),
         "telemetry": {
@@ -152,11 +154,32 @@ def _receipts(flow: Flow, about: Sequence[Entry]) -> Iterator[dict[str, Any]]:
 
 
 def _deviations(
-    flow: Flow, about: Sequence[Entry], stated: Mapping[str, Any], receipts: Sequence[Mapping[str, Any]]
+    flow: Flow,
+    ended: Entry,
+    about: Sequence[Entry],
+    stated: Mapping[str, Any],
+    receipts: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]] | None:
-    """What was expected and not observed. The outcome keeps a digest of it: what is worked out must match."""
+    """What was expected and not observed. The outcome keeps a digest of it: what is worked out must match.
+
+    Where the policy kind says how grave they are, they are behind a commitment of their own.
+    """
     if stated["deviations"] == _NOTHING:
         return []
+    commitment = ended.payload.get("deviations_commitment")
+    if commitment:
+        held = flow.behind(commitment)
+        if not held or flows.digest_of(held[0]) != stated["deviations"]:
+            return None
+        return [
+            {
+                "expected": {each["fact"]: each["expected"]},
+                "observed": {each["fact"]: each["observed"]},
+                "severity": each.get("severity"),
+                "remediation": each.get("remediation"),
+            }
+            for each in held[0]
+        ]
     requests = flow.document(about[0].payload["request_digest"], "request")
     for answered in receipts:
         receipt = answered["receipt"]
@@ -203,8 +226,15 @@ def _validations(about: Sequence[Entry], judged: flows.Judged) -> Iterator[dict[
     """The check inside the claim: a call begins only after it, and a block is its No."""
     let_pass = {each["subject"] for each in judged.findings if each["check"] == "invariants"}
     asked = [name for name in _asserted(judged, "CLAIM") if name not in let_pass]
+    # What was asked between two steps, right before: it is not listed again with the call that it is about.
+    just = frozenset[str]()
     for entry in about:
-        if entry.kind == Kind.INTENT_BLOCKED:
+        if entry.kind == Kind.INVARIANTS_CHECKED:
+            yield from _checked(entry)
+            just = frozenset([*entry.payload["held"], *entry.payload["violated"]])
+        elif entry.kind == Kind.INTENT_BLOCKED and entry.payload.get("subject") in just:
+            just = frozenset()
+        elif entry.kind == Kind.INTENT_BLOCKED:
             failed = entry.payload.get("subject") or entry.payload["code"]
             yield {"invariant_id": failed, "pass_fail": "fail", "detail": "No call was made."}
         elif entry.kind == Kind.ATTEMPT_STARTED:
@@ -212,7 +242,19 @@ def _validations(about: Sequence[Entry], judged: flows.Judged) -> Iterator[dict[
             yield {"invariant_id": "PRE_CALL_CHECK", "pass_fail": "pass", "detail": detail}
             # What undoes a step is not held up by what must hold before one.
             forward = asked if entry.payload.get("direction") in (None, _FORWARD) else []
-            yield from ({"invariant_id": name, "pass_fail": "pass", "detail": detail} for name in forward)
+            named = [name for name in forward if name not in just]
+            yield from ({"invariant_id": name, "pass_fail": "pass", "detail": detail} for name in named)
+            just = frozenset()
+
+
+def _checked(entry: Entry) -> Iterator[dict[str, Any]]:
+    """The invariants that were asked between two steps, or after the last."""
+    place = "before" if entry.payload["place"] == "BETWEEN_STEPS" else "after"
+    detail = f"Asked {place} step {entry.payload['step']}."
+    for name in entry.payload["held"]:
+        yield {"invariant_id": name, "pass_fail": "pass", "detail": detail}
+    for name in entry.payload["violated"]:
+        yield {"invariant_id": name, "pass_fail": "fail", "detail": detail}
 
 
 def _diagnostics(
@@ -259,6 +301,8 @@ def _advice(flow: Flow, intent_id: str) -> dict[str, str] | None:
 
 
 _ENDED = "`outcome:recorded`"
+_STATES = f"the payload behind {_ENDED} `deviations_commitment`, where the policy kind says how grave it is"
+_ASKED = "`invariants:checked` `held` and `violated`"
 _STATED = "the outcome (object `outcome_digest`)"
 _CALLED = "`attempt:started`"
 _OF_KIND = "the rules (object `policy_bundle_hash`) `/kind/safety_assertions`"
@@ -295,14 +339,18 @@ CONTRACT = Contract(
             "deviations[].expected", OBJECT, "computed: the requests (object `request_digest`) `/expected`"
         ),
         Field("deviations[].observed", OBJECT, f"computed: the receipt; the digest in {_STATED} must match"),
-        Field("deviations[].severity", TEXT, "nothing"),
-        Field("deviations[].remediation", TEXT, "nothing"),
+        Field("deviations[].severity", TEXT, f"{_STATES}: `severity`"),
+        Field("deviations[].remediation", TEXT, f"{_STATES}: `remediation`"),
         Field(
             "safety_validation_results[].invariant_id",
             TEXT,
-            f"`intent:blocked` `subject`, else `code`; of {_CALLED} constant; {_OF_KIND}",
+            f"`intent:blocked` `subject`, else `code`; of {_CALLED} constant; {_OF_KIND}; {_ASKED}",
         ),
-        Field("safety_validation_results[].pass_fail", one_of("pass", "fail"), f"pass for each {_CALLED}"),
+        Field(
+            "safety_validation_results[].pass_fail",
+            one_of("pass", "fail"),
+            f"pass for each {_CALLED}; {_ASKED}",
+        ),
         Field("safety_validation_results[].detail", TEXT, "computed: which attempt"),
         Field("error_diagnostics.code", TEXT, f"the next `flow:moved` `reason`; else {_ENDED} `status`"),
         Field(

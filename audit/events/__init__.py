@@ -47,9 +47,11 @@ from audit.events.execution import (
     IntentReturned,
     IntentSuperseded,
     IntentWoken,
+    InvariantsChecked,
     OutcomeFinding,
     OutcomeNamed,
     OutcomeRecorded,
+    ReceiptMisfit,
     ResourceCommitted,
     ResourceConfigured,
     ResourcePinned,
@@ -181,6 +183,7 @@ from audit.events.rulesets import (
     RulesetRegistered,
     RulesEvaluated,
 )
+from audit.events.tasks import TaskAnswered, TaskOpened, TaskOverdue, TaskRefused
 from audit.events.tree import SigningKeyBegun
 from audit.events.visits import (
     NameTried,
@@ -277,6 +280,7 @@ __all__ = [
     "IntentReturned",
     "IntentSuperseded",
     "IntentWoken",
+    "InvariantsChecked",
     "KeyIssued",
     "KeyRevoked",
     "Kind",
@@ -312,6 +316,7 @@ __all__ = [
     "ProposalSubmitted",
     "PrunedFact",
     "ReasonEntry",
+    "ReceiptMisfit",
     "ReceiverAdded",
     "ReceiverChanged",
     "ReceiverMoved",
@@ -357,6 +362,10 @@ __all__ = [
     "SystemStopped",
     "TargetChecked",
     "TargetConfigured",
+    "TaskAnswered",
+    "TaskOpened",
+    "TaskOverdue",
+    "TaskRefused",
     "UsageReported",
     "UserAdded",
     "UserConfirmationFailed",

@@ -25,13 +25,43 @@ class IntentCancelled(Event):
 class IntentBlocked(Event):
     """The second check, inside the worker's claim, said no.
 
-    `subject` is the invariant that is violated; with another code, and in entries of old, there is none.
+    `subject` is the invariant or the precondition that is violated; with another code, and in entries of old,
+    there is none.
     """
 
     kind = Kind.INTENT_BLOCKED
     intent_id: Id
     code: Text
     subject: Text | None = None
+
+
+class InvariantsChecked(Event):
+    """The invariants asked at a `place`: BETWEEN_STEPS, right before `step`, or AFTER it, the last one.
+
+    `held` and `violated` are their names. A violation between steps holds the step back.
+    """
+
+    kind = Kind.INVARIANTS_CHECKED
+    intent_id: Id
+    place: Text
+    step: str
+    held: Names
+    violated: Names
+
+
+class ReceiptMisfit(Event):
+    """A receipt does not fit the `receipt_schema` of its step, at these places of it (JSON pointers).
+
+    `asked` says that a person is asked what becomes of the step.
+    """
+
+    kind = Kind.RECEIPT_MISFIT
+    intent_id: Id
+    step: str
+    severity: Text
+    pointers: Names
+    receipt_commitment: str | None
+    asked: bool
 
 
 class IntentHeld(Event):
@@ -234,7 +264,8 @@ class SagaCompensated(Event):
 class OutcomeRecorded(Event):
     """`deviations` counts the expected effects that were not observed.
 
-    `outcome_digest` is that of what the outcome says beside status and receipt.
+    `outcome_digest` is that of what the outcome says beside status and receipt. Where the kind says how grave
+    a deviation is, all of them are behind `deviations_commitment`.
     """
 
     kind = Kind.OUTCOME_RECORDED
@@ -243,6 +274,7 @@ class OutcomeRecorded(Event):
     receipt_commitment: str | None = None
     deviations: int = 0
     outcome_digest: str | None = None
+    deviations_commitment: str | None = None
 
 
 class OutcomeFinding(BaseModel):

@@ -37,6 +37,7 @@ _OF_WORK: Final = frozenset(
         Kind.PROPOSAL_SUBMITTED,
         Kind.VERDICT_GIVEN,
         Kind.INTENT_CREATED,
+        Kind.INVARIANTS_CHECKED,
         Kind.ATTEMPT_STARTED,
         Kind.ATTEMPT_FINISHED,
         Kind.SAGA_ADVANCED,

@@ -1183,7 +1183,9 @@ _ERASED_STATEMENT = b"dir-console erased statement 1\n"
 
 def check_erasures(pack: Pack) -> Iterator[Finding]:
     """Nothing that was erased with the flow is here; digests of erased statements are signed instead."""
-    signed = {entry.digest_of("statement_digest") for entry in pack.of_kind(*_FORMS)}
+    # Of answers to tasks a pack holds the entries alone.
+    kinds = (*_FORMS, "task:answered")
+    signed = {entry.digest_of("statement_digest") for entry in pack.of_kind(*kinds)}
     for erasure in (entry for entry in pack.flow if entry.kind == FLOW_ERASED):
         for item in erasure.payload.get("statements", ()):
             digest, key_id = str(item["statement_digest"]), str(item["key_id"])

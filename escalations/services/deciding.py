@@ -213,7 +213,7 @@ def _outcome(
 def _seen_in_force(locked: LockedEscalation, request: DecisionRequest) -> Seen | Problem:
     """What you saw is what you signed: hash, version and impact must be the current ones."""
     row = locked.escalation
-    if not _is_hash(request.evidence_hash):
+    if not is_hash(request.evidence_hash):
         return _refuse(locked, ProblemCode.HASH_UNREADABLE, HASH_UNREADABLE)
     if request.evidence_hash != row.evidence_hash:
         return _refuse(locked, ProblemCode.EVIDENCE_CHANGED, "This evidence is not current. Review it again.")
@@ -237,7 +237,7 @@ def _seen_before_stop(
     anybody from stopping it.
     """
     row, known, is_trusted = locked.escalation, basis.known, not basis.mismatches
-    if not _is_hash(request.evidence_hash):
+    if not is_hash(request.evidence_hash):
         return _refuse(locked, ProblemCode.HASH_UNREADABLE, HASH_UNREADABLE)
     revision = comparing.get_revision(known, request.evidence_hash)
     if revision is None and not is_trusted and request.evidence_hash == row.evidence_hash:
@@ -343,5 +343,6 @@ def _refuse(locked: LockedEscalation, code: ProblemCode, detail: str) -> Problem
     return Problem(code=code, detail=detail, dfid=str(locked.flow.dfid))
 
 
-def _is_hash(text: str) -> bool:
+def is_hash(text: str) -> bool:
+    """Whether a text has the form of a hash as pages show it."""
     return len(text) == HASH_CHARS and set(text) <= set("0123456789abcdef")

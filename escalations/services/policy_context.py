@@ -13,10 +13,12 @@ from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence
 from escalations.models import Escalation, Question
 from escalations.policy import EscalationContext, OwnerLeft
 from runtime.contracts import timestamps
-from runtime.contracts.reasons import QUESTIONED
+from runtime.contracts.reasons import NOT_DONE, QUESTIONED
 from runtime.contracts.states import AgentStatus, Direction, Impact, IntentState
+from runtime.execution.services import human_steps
 from runtime.flows.models import Intent
 from runtime.flows.queries import calls_in_doubt, due_intents
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.registry.models import Agent
 from runtime.registry.queries import invitations, owners
 
@@ -54,6 +56,7 @@ def of(
         in_doubt=intent is not None and is_in_doubt(intent),
         is_known_done=intent is not None and calls_in_doubt.is_at_hand_known_done(intent=intent),
         is_questioned=escalation.reason in QUESTIONED,
+        is_paused=intent is not None and _is_not_done(escalation, intent),
         is_contradicted=intent is not None
         and intent.direction == Direction.FORWARD
         and calls_in_doubt.is_flow_contradicted(flow=escalation.flow),
@@ -67,7 +70,7 @@ def of(
         in_one_hand=frozenset()
         if first is None
         else invitations.in_one_hand_with(actor=actors.user(first.approver_id), at=at),
-        owners_left=_owners_left(agent, at) if owners_left is None else owners_left,
+        owners_left=list_owners_left(agent, at) if owners_left is None else owners_left,
     )
 
 
@@ -84,7 +87,7 @@ def of_many(
         .annotate(asked=Count("pk"))
     )
     agents = {row.flow.agent_id: row.flow.agent for row in escalations}
-    left = {pk: _owners_left(agent, at) for pk, agent in agents.items()}
+    left = {pk: list_owners_left(agent, at) for pk, agent in agents.items()}
     return {
         row.pk: of(
             escalation=row,
@@ -98,7 +101,8 @@ def of_many(
     }
 
 
-def _owners_left(agent: Agent, at: datetime) -> tuple[OwnerLeft, ...]:
+def list_owners_left(agent: Agent, at: datetime) -> tuple[OwnerLeft, ...]:
+    """Who owned the agent until lately."""
     return tuple(
         OwnerLeft(
             owner=change.owner_before,
@@ -123,6 +127,13 @@ def approvals_of(shown: EvidenceDocument | None) -> int:
 def gate_of(shown: EvidenceDocument | None) -> str:
     """The group whose members must approve; empty where the evidence names none."""
     return shown.kind.gate_id or "" if isinstance(shown, JudgedEvidence) else ""
+
+
+def _is_not_done(escalation: Escalation, intent: Intent) -> bool:
+    """Whether there is nothing to mark as done: held back, or for the step's own group to answer."""
+    current = IntentPlan.of(intent).current(intent)
+    is_of_group = current is not None and human_steps.is_human(current.step)
+    return escalation.reason in NOT_DONE or (is_of_group and escalation.reason not in QUESTIONED)
 
 
 def is_in_doubt(intent: Intent) -> bool:

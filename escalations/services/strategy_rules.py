@@ -16,7 +16,8 @@ from audit.events import Kind, StrategyRuleProposed
 from escalations import precedents
 from escalations.precedents import LIMITS, Change, Precedent
 from escalations.services import precedent_cases
-from runtime.contracts.policy_kind import KindDocument, OnFail
+from runtime.contracts.kind_types import OnFail
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import KindState, ManifestState

@@ -15,7 +15,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import FlowState
 from runtime.core import transactions
-from runtime.execution.services import undo_windows
+from runtime.execution.services import saga, undo_windows
 from runtime.flows.models import Flow, Intent
 from runtime.flows.services.flow_transaction import Journal
 
@@ -80,6 +80,7 @@ def _reopen(row: Escalation, intent: Intent, journal: Journal) -> TakenBack:
         )
     )
     journal.transition(FlowState.ESCALATED, reason=row.reason)
+    saga.lock_while_paused(journal, intent)
     journal.write()
     outbox.withdraw(row, occasion=Occasion.CLOSED)
     return TakenBack(deadline_at=row.deadline_at)

@@ -39,6 +39,7 @@ from runtime.flows.queries import recorded_flow
 from runtime.proposals.views import schema_form
 from runtime.registry.queries import recorded_targets
 
+STOP_AND_UNDO = "Stop and undo"
 UNTRUSTED = "This evidence does not match the ledger"
 
 
@@ -65,8 +66,7 @@ def context(
     situation = policy_context.of(escalation=escalation, agent=escalation.flow.agent, shown=shown, at=at)
     now_ms = timestamps.to_ms(at)
     answers = {
-        action: policy.may(action, person, situation, now_ms=now_ms)
-        for action in contracts.offered(situation.family)
+        action: policy.may(action, person, situation, now_ms=now_ms) for action in policy.offered(situation)
     }
     if shown is None:
         answers = {
@@ -185,7 +185,7 @@ def _choice(
         action=action,
         spec=spec,
         hint=words.hint,
-        button=words.button,
+        button=STOP_AND_UNDO if policy.undoes_steps(action, situation) else words.button,
         parts=" ".join((*spec.parts, *typed)),
         why=why,
         chosen=not why and kept.get("action") == action,

@@ -15,6 +15,7 @@ from audit.access.roles import Permission
 from audit.verification import verify
 from escalations import (
     contracts,
+    held_back,
     past_outcomes,
     patterns,
     policy,
@@ -181,6 +182,7 @@ def _about(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str, A
         "patterns": _patterns(escalation, shown),
         "changes": evidence_page.compare(before, shown) if isinstance(before, JudgedEvidence) else [],
         "untrusted_verdict": [] if wrong is None else [wrong],
+        "held_back": held_back.list_reasons(escalation) if wrong is None else [],
         "recorded": recorded,
         "expected": proposal_presenters.expected(escalation.proposal, shown.amounts.facts),
     }

@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue, StringConstraints
 
 from runtime.contracts.api_schemas import Body, Dfid
 from runtime.contracts.decision import MAX_OBJECTIVES, MAX_OPTIONS, Objective, Option
-from runtime.contracts.policy_kind import ParamName
+from runtime.contracts.kind_types import ParamName
 from runtime.contracts.ruleset import MAX_FEATURES
 
 

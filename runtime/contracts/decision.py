@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from pydantic import Field, JsonValue, StringConstraints
 
 from runtime.contracts.document import Contract, is_none
-from runtime.contracts.policy_kind import ParamName, RiskTier
+from runtime.contracts.kind_types import ParamName
+from runtime.contracts.policy_kind import RiskTier
 from runtime.contracts.ruleset import ActionName, Certainty, RuleResult
 
 DER_VERSION = "1.0.0"

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from runtime.contracts.document import Contract, is_empty, is_none
-from runtime.contracts.policy_kind import KindName, TargetName
+from runtime.contracts.kind_types import KindName, TargetName
 from runtime.contracts.states import Choice
 
 WHOLE_BPS = 10_000

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
 
 from runtime.contracts.document import Contract, Id, is_none
-from runtime.contracts.policy_kind import KindName, SemVer, Slug
+from runtime.contracts.kind_types import KindName, SemVer, Slug
 
 DEFAULT_RETRY_WINDOW_S = 600
 

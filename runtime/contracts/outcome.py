@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from runtime.contracts.document import Contract, is_empty, is_false, is_none
+from runtime.contracts.kind_types import Severity
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.redaction import Redaction
@@ -36,7 +37,8 @@ class RenderedIntent(Contract):
 class Deviation(Contract):
     """An expected effect that the receipt contradicts, or a write for which it gave no value (then `why`).
 
-    With a `code` it is about the outcome as a whole: `fact` says which part of the kind was asked of it.
+    With a `code` it is about the outcome as a whole, or about the receipt of a step: `fact` says which part
+    of the kind was asked of it. `severity` and `remediation` are the kind's own.
     """
 
     fact: str
@@ -44,6 +46,13 @@ class Deviation(Contract):
     observed: Any
     why: str | None = Field(default=None, exclude_if=is_none)
     code: Reason | None = Field(default=None, exclude_if=is_none)
+    severity: Severity | None = Field(default=None, exclude_if=is_none)
+    remediation: str | None = Field(default=None, exclude_if=is_none)
+
+    @property
+    def calls_person(self) -> bool:
+        """Whether a person is asked what becomes of it: where it is about the whole, unless it is minor."""
+        return self.code is not None and self.severity not in {Severity.LOW, Severity.MEDIUM}
 
 
 class FactChange(Contract):

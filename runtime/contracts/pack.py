@@ -7,8 +7,9 @@ from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 from runtime.contracts import states
 from runtime.contracts.document import Contract, Words, is_empty
 from runtime.contracts.guard import GuardDocument
+from runtime.contracts.kind_types import Segment, SemVer, Slug, TargetName, Title
 from runtime.contracts.manifest import AgentId, ManifestDocument
-from runtime.contracts.policy_kind import Invariant, KindDocument, Segment, SemVer, Slug, TargetName, Title
+from runtime.contracts.policy_kind import Invariant, KindDocument
 from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.workflow import WorkflowDocument
 

@@ -8,41 +8,33 @@ stores that digest, so that it can be judged again years later. Expressions are 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from runtime.contracts.document import Contract, Id, Words, is_empty, is_false, is_none, is_one
+from runtime.contracts.kind_steps import Step
+from runtime.contracts.kind_types import (
+    MAX_ASSERTIONS,
+    MAX_GIVEN,
+    MAX_OUTPUTS,
+    MAX_RULESETS,
+    JsonSchema,
+    KindName,
+    OnFail,
+    ParamName,
+    RulesetRef,
+    SemVer,
+    Severity,
+    Slug,
+    Source,
+    Template,
+    Title,
+)
 from runtime.contracts.redaction import MOST_REDACTIONS, Redaction
 from runtime.contracts.retention import MOST_DAYS
 from runtime.contracts.scoring import Scoring
 from runtime.contracts.states import StepType
 
-SEMVER_PATTERN = (
-    r"^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})"
-    r"(-[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?(\+[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?$"
-)
-MAX_EXPRESSION_CHARS = 2000
-MAX_OUTPUTS = 20
-# Of what an invariant is given, and of the invariants that a kind asserts.
-MAX_GIVEN = 10
-MAX_ASSERTIONS = 20
-MAX_RULESETS = 5
 _OTHER_SORTS = 3
-
-KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
-SemVer = Annotated[str, StringConstraints(pattern=SEMVER_PATTERN, max_length=64)]
-Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
-RulesetName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
-# One version of a ruleset, as `name@version`.
-RulesetRef = Annotated[
-    str, StringConstraints(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}@{SEMVER_PATTERN[1:]}", max_length=129)
-]
-TargetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
-Segment = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-ParamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
-Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Source = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION_CHARS)]
-Template = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION_CHARS)]
-JsonSchema = dict[str, JsonValue]
 
 
 class RiskTier(StrEnum):
@@ -62,49 +54,12 @@ CONFIDENCE_THRESHOLDS: dict[RiskTier, float] = {
 }
 
 
-class OnFail(StrEnum):
-    """What a bound that does not hold leads to: a Fail or a Refer."""
-
-    REJECT = "REJECT"
-    ESCALATE = "ESCALATE"
-
-
 class OnUnknown(StrEnum):
     """What happens to an attempt whose result is unknown."""
 
     PROBE = "probe"
     RESEND = "resend"
     PERSON = "person"
-
-
-class ExecutorKind(StrEnum):
-    """Who carries a step out: the module of this name in `runtime/execution/adapters/executors/`."""
-
-    HTTP = "http"
-    SIMULATED = "simulated"
-
-    @property
-    def calls_target(self) -> bool:
-        """Whether it calls a target; the others touch nothing outside."""
-        return self is not ExecutorKind.SIMULATED
-
-
-class Severity(StrEnum):
-    """How grave a broken rule is, for people; it changes no verdict."""
-
-    LOW = "LOW"
-    MEDIUM = "MEDIUM"
-    HIGH = "HIGH"
-    CRITICAL = "CRITICAL"
-
-
-class Method(StrEnum):
-    """HTTP methods a step may use."""
-
-    POST = "POST"
-    PUT = "PUT"
-    PATCH = "PATCH"
-    DELETE = "DELETE"
 
 
 class RouteAction(StrEnum):
@@ -170,10 +125,16 @@ class RedLine(Contract):
 
 
 class InvariantPlace(StrEnum):
-    """Where an invariant is asked: when a proposal is judged, and again right before each call."""
+    """Where an invariant is asked.
+
+    When a proposal is judged, right before each call, before each step that follows on one that is done, and
+    once all steps are done.
+    """
 
     GATE = "GATE"
     CLAIM = "CLAIM"
+    BETWEEN_STEPS = "BETWEEN_STEPS"
+    AFTER = "AFTER"
 
 
 def _as_source(value: Any) -> Any:
@@ -186,13 +147,14 @@ def _as_source(value: Any) -> Any:
 class Invariant(Contract):
     """What must hold whatever is done: `require` must be exactly true where it is asked.
 
-    It reads what it is given as `with.<name>`. HIGH and CRITICAL refuse; below, a person decides.
+    It reads what it is given as `with.<name>`. At the gate, HIGH and CRITICAL refuse; below, a person
+    decides.
     """
 
     invariant_id: Id
     require: Source
     severity: Severity = Severity.HIGH
-    at: Annotated[tuple[InvariantPlace, ...], Field(min_length=1, max_length=2)] = (
+    at: Annotated[tuple[InvariantPlace, ...], Field(min_length=1, max_length=len(InvariantPlace))] = (
         InvariantPlace.GATE,
         InvariantPlace.CLAIM,
     )
@@ -292,46 +254,6 @@ class Claim(Contract):
 
     resource: Words
     amount: Source
-
-
-class Request(Contract):
-    """One HTTP call. `path` may hold `${CEL}`; `body` is a CEL map, by default the standard body."""
-
-    method: Method = Method.POST
-    path: Annotated[str, StringConstraints(pattern=r"^/", max_length=MAX_EXPRESSION_CHARS)]
-    body: Source | None = None
-
-
-class Probe(Contract):
-    """A GET that asks a target by the key of a call whose result is unknown; `path` holds `${key}`."""
-
-    path: Annotated[str, StringConstraints(pattern=r"^/", max_length=MAX_EXPRESSION_CHARS)]
-
-
-class Write(Contract):
-    """A fact taken from the receipt."""
-
-    fact: Template
-    value: Source
-
-
-class Step(Contract):
-    """One call to the outside world and what undoes it."""
-
-    id: Id
-    executor: ExecutorKind = ExecutorKind.HTTP
-    target: TargetName | None = None
-    request: Request | None = None
-    compensate: Request | None = None
-    timeout_s: Annotated[int, Field(ge=1, le=300)] | None = None
-    writes: tuple[Write, ...] = ()
-    probe: Probe | None = Field(default=None, exclude_if=is_none)
-
-    @model_validator(mode="after")
-    def _call_is_named(self) -> Self:
-        if self.executor.calls_target and (self.target is None or self.request is None):
-            raise ValueError("an http step needs target and request")
-        return self
 
 
 class Route(Contract):
@@ -434,6 +356,12 @@ class KindDocument(Contract):
     def asks_receipts(self) -> bool:
         """Whether something is asked of the receipts at the end: an outcome, or outputs."""
         return self.outcome is not None or bool(self.outputs)
+
+    @property
+    def checks_results(self) -> bool:
+        """Whether something is asked of the receipts of single steps, or of the facts after the last."""
+        has_schema = any(step.receipt_schema is not None for step in self.steps)
+        return has_schema or bool(self.asserted(InvariantPlace.AFTER))
 
     @property
     def forbidden(self) -> tuple[RedLine, ...]:

@@ -363,6 +363,16 @@ class ProblemCode(StrEnum):
     JUSTIFICATION_MISSING = _decision(
         "JUSTIFICATION_MISSING", 400, "Reason missing or too short", "A reason, or a longer one, is required."
     )
+    TASK_NOT_FOUND = _decision("TASK_NOT_FOUND", 404, "Task not found", "No task has this id.")
+    TASK_CLOSED = _decision(
+        "TASK_CLOSED", 409, "Task is closed", "The task was answered, or its deadline has passed."
+    )
+    NOT_OF_GROUP = _decision(
+        "NOT_OF_GROUP", 403, "Not in the group", "Only the people of the task's group can answer it."
+    )
+    ANSWER_INVALID = _decision(
+        "ANSWER_INVALID", 400, "Answer does not fit", "The answer does not fit the step's `receipt_schema`."
+    )
     STATEMENT_MISSING = _decision(
         "STATEMENT_MISSING",
         400,

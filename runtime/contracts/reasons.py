@@ -24,6 +24,8 @@ class Reason(StrEnum):
     CONDITION_FAILED = "CONDITION_FAILED"
     RED_LINE_CROSSED = "RED_LINE_CROSSED"
     INVARIANT_VIOLATED = "INVARIANT_VIOLATED"
+    INVARIANT_VIOLATED_AFTER = "INVARIANT_VIOLATED_AFTER"
+    PRECONDITION_FAILED = "PRECONDITION_FAILED"
     INVALID_EVIDENCE = "INVALID_EVIDENCE"
     RULESET_MISSING = "RULESET_MISSING"
     RULESET_INCOMPLETE = "RULESET_INCOMPLETE"
@@ -69,12 +71,23 @@ class Reason(StrEnum):
     EFFECT_CONTRADICTED = "EFFECT_CONTRADICTED"
     OUTCOME_NOT_ALLOWED = "OUTCOME_NOT_ALLOWED"
     OUTPUTS_INVALID = "OUTPUTS_INVALID"
+    RECEIPT_INVALID = "RECEIPT_INVALID"
+    TASK_OVERDUE = "TASK_OVERDUE"
 
 
 # Why a flow waits for a person before any proposal of its agent.
 INTERRUPTS = (Reason.WORKFLOW_INTERRUPTED, Reason.POLICY_DEADLOCK)
 # The effect has happened, with a receipt that is not what the policy kind expects of one.
-QUESTIONED = (Reason.OUTCOME_NOT_ALLOWED, Reason.OUTPUTS_INVALID)
+QUESTIONED = (
+    Reason.OUTCOME_NOT_ALLOWED,
+    Reason.OUTPUTS_INVALID,
+    Reason.RECEIPT_INVALID,
+    Reason.INVARIANT_VIOLATED_AFTER,
+)
+# The next step is held back before its call: nothing of it has happened.
+PAUSED = (Reason.INVARIANT_VIOLATED, Reason.PRECONDITION_FAILED)
+# There is nothing to mark as done: the step was held back, or its own group has not answered.
+NOT_DONE = (*PAUSED, Reason.TASK_OVERDUE)
 
 MEANINGS: dict[Reason, str] = {
     Reason.INVALID_SCHEMA: "Parameters or constraints violate the policy kind's JSON Schema.",
@@ -95,6 +108,10 @@ MEANINGS: dict[Reason, str] = {
     Reason.CONDITION_FAILED: "A condition that a person attached to the decision no longer holds.",
     Reason.RED_LINE_CROSSED: "What the policy kind forbids would happen; no person can allow it.",
     Reason.INVARIANT_VIOLATED: "An invariant that the policy kind asserts does not hold.",
+    Reason.INVARIANT_VIOLATED_AFTER: (
+        "All steps are done, and an invariant that the policy kind asserts no longer holds."
+    ),
+    Reason.PRECONDITION_FAILED: "A precondition of the step does not hold right before its call.",
     Reason.INVALID_EVIDENCE: "Evidence that the policy kind requires is missing or too old.",
     Reason.RULESET_MISSING: "A ruleset that the policy kind names was never activated, or was changed.",
     Reason.RULESET_INCOMPLETE: "A feature of a ruleset that the policy kind names has no value.",
@@ -152,4 +169,6 @@ MEANINGS: dict[Reason, str] = {
     Reason.OUTPUTS_INVALID: (
         "The effect happened, and its outputs do not fit the policy kind's `outputs_schema`."
     ),
+    Reason.TASK_OVERDUE: "Nobody of its group carried out a human step before its deadline.",
+    Reason.RECEIPT_INVALID: "The step took effect, and its receipt does not fit the step's `receipt_schema`.",
 }

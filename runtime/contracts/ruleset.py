@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from runtime.contracts.document import Contract, Id, Words, is_empty, is_none
-from runtime.contracts.policy_kind import ParamName, RulesetName, SemVer, Severity, Source
+from runtime.contracts.kind_types import ParamName, RulesetName, SemVer, Severity, Source
 
 MAX_FEATURES = 50
 MAX_TABLES = 20

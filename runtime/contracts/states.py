@@ -94,10 +94,11 @@ class Impact(Choice):
 
 
 class IntentState(Choice):
-    """An intent waits, is claimed by one worker, and ends once."""
+    """An intent waits, is claimed by one worker or AWAITING a person's answer, and ends once."""
 
     PENDING = "PENDING"
     CLAIMED = "CLAIMED"
+    AWAITING = "AWAITING"
     IN_DOUBT = "IN_DOUBT"
     WITH_PERSON = "WITH_PERSON"
     DONE = "DONE"
@@ -109,6 +110,7 @@ class IntentState(Choice):
 LIVE_INTENTS = (
     IntentState.PENDING.value,
     IntentState.CLAIMED.value,
+    IntentState.AWAITING.value,
     IntentState.IN_DOUBT.value,
     IntentState.WITH_PERSON.value,
 )
@@ -149,13 +151,29 @@ class StepState(Choice):
 
 
 class AttemptState(Choice):
-    """STARTED is written before the call; HELD means that the call was not made."""
+    """STARTED is written before the call; HELD means that the call was not made.
+
+    AWAITING is STARTED of a step that a person carries out: it has no lease.
+    """
 
     STARTED = "STARTED"
+    AWAITING = "AWAITING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     UNKNOWN = "UNKNOWN"
     HELD = "HELD"
+
+
+# An attempt that has not come to its end.
+OPEN_ATTEMPTS = (AttemptState.STARTED.value, AttemptState.AWAITING.value)
+
+
+class TaskState(Choice):
+    """A task for people is open until one of them answers, or its deadline passes."""
+
+    OPEN = "OPEN"
+    ANSWERED = "ANSWERED"
+    OVERDUE = "OVERDUE"
 
 
 class Effect(Choice):

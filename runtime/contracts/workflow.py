@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from runtime.contracts.document import Contract, Id, is_none
-from runtime.contracts.policy_kind import OnFail, SemVer, Slug
+from runtime.contracts.kind_types import OnFail, SemVer, Slug
 from runtime.contracts.states import Impact
 
 InstructionName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]

@@ -1,10 +1,12 @@
-"""The circuit of a target: there is a row only once the target has failed."""
+"""The circuits of targets, each there once its target has failed, and the tasks that people carry out."""
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from runtime.contracts import states
+from runtime.core.ids import new_id
 from runtime.core.scoping import TenantManager
+from runtime.flows.models import Intent
 
 _CLOSED, _HALF_OPEN = states.CircuitState.CLOSED, states.CircuitState.HALF_OPEN
 
@@ -46,3 +48,71 @@ class Circuit(models.Model):
 
     def __str__(self) -> str:
         return f"{self.target} {self.state}"
+
+
+class HumanTask(models.Model):
+    """A step that a person of `group` carries out, or undoes: one for each attempt.
+
+    `body` are the canonical bytes of all that is shown, and `task_hash` their digest, which an answer signs.
+    """
+
+    task_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.CharField(max_length=64, default="default")
+    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="human_tasks")
+    number = models.PositiveSmallIntegerField()
+    step = models.CharField(max_length=64)
+    direction = models.CharField(max_length=12, choices=states.Direction.pairs())
+    group = models.CharField(max_length=150)
+    state = models.CharField(max_length=12, choices=states.TaskState.pairs(), default=states.TaskState.OPEN)
+    body = models.BinaryField()
+    task_hash = models.CharField(max_length=64)
+    opened_at = models.DateTimeField()
+    deadline_at = models.DateTimeField()
+    # Of the one answer: the receipt, what was signed, and by whom.
+    answer = models.BinaryField(default=b"")
+    statement = models.BinaryField(default=b"")
+    signature = models.BinaryField(default=b"")
+    key_id = models.CharField(max_length=64, blank=True, default="")
+    answered_by = models.CharField(max_length=160, blank=True, default="")
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TenantManager()
+
+    class Meta:
+        ordering = ("deadline_at", "task_id")
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(state__in=states.TaskState.values(), direction__in=states.Direction.values()),
+                name="task_state_and_direction_known",
+            ),
+            models.UniqueConstraint(fields=("intent", "number"), name="task_once_per_attempt"),
+            models.UniqueConstraint(
+                fields=("intent",), condition=Q(state=states.TaskState.OPEN), name="task_one_open_per_intent"
+            ),
+            models.CheckConstraint(
+                condition=Q(deadline_at__gt=F("opened_at")), name="task_deadline_after_it_opened"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=states.TaskState.OPEN, ended_at__isnull=True)
+                | (~Q(state=states.TaskState.OPEN) & Q(ended_at__gte=F("opened_at"))),
+                name="task_ends_unless_open",
+            ),
+            models.CheckConstraint(
+                condition=(Q(state=states.TaskState.ANSWERED) & ~Q(answered_by="") & ~Q(key_id=""))
+                | (
+                    ~Q(state=states.TaskState.ANSWERED)
+                    & Q(answered_by="", key_id="", answer=b"", statement=b"", signature=b"")
+                ),
+                name="task_answer_goes_with_its_person",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("tenant", "deadline_at"),
+                condition=Q(state=states.TaskState.OPEN),
+                name="task_open_by_deadline",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.step} {self.task_id}"

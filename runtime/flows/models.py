@@ -246,7 +246,7 @@ class Attempt(models.Model):
             models.UniqueConstraint(fields=("intent", "number"), name="attempt_number_once"),
             models.UniqueConstraint(
                 fields=("intent",),
-                condition=Q(state=states.AttemptState.STARTED),
+                condition=Q(state__in=states.OPEN_ATTEMPTS),
                 name="attempt_one_open_per_intent",
             ),
             models.CheckConstraint(

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from runtime.contracts.policy_kind import ApprovalMode, KindDocument, OnFail, OnUnknown, RiskTier
+from runtime.contracts.kind_types import OnFail
+from runtime.contracts.policy_kind import ApprovalMode, KindDocument, OnUnknown, RiskTier
 from runtime.kernel import version_diff
 from runtime.kernel.version_diff import DiffRule, MissingMeans, Tighter, VersionDifference
 

@@ -34,7 +34,7 @@ class NamedOutcome:
     @property
     def reason(self) -> Reason | None:
         """Why a person is to look at it; None where nothing is wrong."""
-        return next((item.code for item in self.deviations if item.code is not None), None)
+        return next((item.code for item in self.deviations if item.calls_person), None)
 
 
 def receipts_of(body: bytes, *, steps: Sequence[str]) -> dict[str, Any]:

@@ -21,9 +21,13 @@ from runtime.kernel.rules.language import ExpressionError
 
 
 class RouteResult(StrEnum):
-    """What a result came to before any route: done, to be tried again, failed too often, or for good."""
+    """What a result came to before any route: done, to be tried again, failed too often, or for good.
+
+    DEVIATED is done as well, with a receipt that does not fit the step's schema.
+    """
 
     SUCCEEDED = "SUCCEEDED"
+    DEVIATED = "DEVIATED"
     FAILED_FOR_NOW = "FAILED_FOR_NOW"
     FAILED_OFTEN = "FAILED_OFTEN"
     FAILED = "FAILED"
@@ -32,6 +36,7 @@ class RouteResult(StrEnum):
 # Nothing calls again after a success, and advice is given where the step has come to its end.
 POSSIBLE: Mapping[RouteResult, frozenset[RouteAction]] = {
     RouteResult.SUCCEEDED: frozenset({RouteAction.RE_ENGAGE}),
+    RouteResult.DEVIATED: frozenset({RouteAction.RE_ENGAGE, RouteAction.ESCALATE}),
     RouteResult.FAILED_FOR_NOW: frozenset(RouteAction) - {RouteAction.RE_ENGAGE},
     RouteResult.FAILED_OFTEN: frozenset({RouteAction.FALL_BACK, RouteAction.ESCALATE, RouteAction.CLOSE}),
     RouteResult.FAILED: frozenset(RouteAction),
@@ -72,13 +77,16 @@ class RouteChoice:
     errors: tuple[Error, ...] = ()
 
 
-def result_of(tried: FinishedAttempt, action: Action) -> RouteResult | None:
-    """The result that routes may follow; None for one in doubt, and for what undoes a step."""
+def result_of(tried: FinishedAttempt, action: Action, *, deviates: bool = False) -> RouteResult | None:
+    """The result that routes may follow; None for one in doubt, and for what undoes a step.
+
+    `deviates` says that the receipt does not fit the step's schema.
+    """
     if tried.direction is Direction.COMPENSATE:
         return None
     match action:
         case Succeed():
-            return RouteResult.SUCCEEDED
+            return RouteResult.DEVIATED if deviates else RouteResult.SUCCEEDED
         case RetryAt():
             # Whether this call, or one before it under the same key, may have taken effect.
             in_doubt = not execution.is_settled_by_probe(tried, action) and (
@@ -96,8 +104,13 @@ def result_of(tried: FinishedAttempt, action: Action) -> RouteResult | None:
             assert_never(action)
 
 
-def outcome(*, result: CallResult, step: str, attempts: int, failures: int) -> dict[str, Any]:
-    """The value of `outcome`: text is empty and `status_code` 0 where there was none."""
+def outcome(
+    *, result: CallResult, step: str, attempts: int, failures: int, deviation: str = ""
+) -> dict[str, Any]:
+    """The value of `outcome`: text is empty and `status_code` 0 where there was none.
+
+    `deviation` is the severity of a receipt that does not fit its schema.
+    """
     failure = result if isinstance(result, Failure) else None
     return {
         "status": "SUCCEEDED" if failure is None else "FAILED",
@@ -106,6 +119,7 @@ def outcome(*, result: CallResult, step: str, attempts: int, failures: int) -> d
         "step": step,
         "attempts": attempts,
         "failures": failures,
+        "deviation": deviation,
     }
 
 
@@ -132,6 +146,8 @@ def follow(
 ) -> Routed:
     """What follows in place of `action`. `failures` counts the earlier operational failures of the step."""
     if isinstance(result, Receipt):
+        if route.action is RouteAction.ESCALATE:
+            return EscalateToPerson(reason=Reason.RECEIPT_INVALID, failures=failures)
         return action
     match route.action:
         case RouteAction.RETRY_LATER:

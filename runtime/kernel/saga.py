@@ -22,15 +22,19 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Which steps have taken effect, and which of those were undone again."""
+    """Which steps have taken effect, and which of those were undone again.
+
+    `harmless` are steps that have no effect in the world when they are done: the checks of people.
+    """
 
     done: frozenset[int] = frozenset()
     undone: frozenset[int] = frozenset()
+    harmless: frozenset[int] = frozenset()
 
     @property
     def standing(self) -> frozenset[int]:
         """The steps whose effect is in the world."""
-        return self.done - self.undone
+        return self.done - self.undone - self.harmless
 
 
 class End(StrEnum):

@@ -7,8 +7,8 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts import api_schemas
+from runtime.contracts.kind_steps import Write
 from runtime.contracts.outcome import Deviation
-from runtime.contracts.policy_kind import Write
 from runtime.kernel.rules import language, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 

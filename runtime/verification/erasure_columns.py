@@ -49,6 +49,15 @@ TABLE: Final = ColumnTable(
             model="runtime.StepReceipt", flow="intent__flow", columns={"receipt": "what a target answered"}
         ),
         WordColumns(
+            model="runtime.HumanTask",
+            flow="intent__flow",
+            columns={
+                "body": "everything that the person was shown",
+                "answer": "what the person answered",
+                "statement": "what the person signed",
+            },
+        ),
+        WordColumns(
             model="runtime.Outcome",
             flow="intent__flow",
             columns={

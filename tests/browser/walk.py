@@ -107,6 +107,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/escalations/?impact=LOW_IMPACT&sort=age&decidable=1",
         f"/escalations/bulk/?action=ABORT&escalation={said.escalation_id}",
         "/shift/",
+        "/tasks/",
         f"/escalations/{said.escalation_id}/notes/",
         f"/escalations/{said.escalation_id}/",
         f"/escalations/{interrupted}/",

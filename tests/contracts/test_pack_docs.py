@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from runtime.contracts import guard, manifest, pack, policy_kind, states
+from runtime.contracts import guard, kind_steps, kind_types, manifest, pack, policy_kind, states
 from runtime.kernel import effects
 from runtime.kernel.rules import cel_tokens, linter, scope
 
 PAGE = (Path(__file__).parents[2] / "docs" / "packs.md").read_text()
 DOCUMENTS: list[type[BaseModel]] = [
     policy_kind.KindDocument,
-    policy_kind.Step,
+    kind_steps.Step,
     policy_kind.Limit,
     policy_kind.Rule,
 ]
@@ -22,12 +22,12 @@ MORE: list[type[BaseModel]] = [
     pack.PackDocument,
     pack.PackAgent,
     pack.PackTarget,
-    policy_kind.Request,
+    kind_steps.Request,
 ]
 MORE += [guard.GuardDocument]
 CHOICES: list[type[StrEnum]] = [
     policy_kind.OnUnknown,
-    policy_kind.ExecutorKind,
+    kind_steps.ExecutorKind,
     states.AgentRole,
     states.Impact,
     guard.GuardKind,
@@ -57,6 +57,6 @@ def test_the_bounds_are_described() -> None:
     for bound in (
         linter.MAX_LIST_ITEMS,
         linter.MAX_INNER_BUILT_ITEMS,
-        f"{policy_kind.MAX_EXPRESSION_CHARS:,}",
+        f"{kind_types.MAX_EXPRESSION_CHARS:,}",
     ):
         assert str(bound) in PAGE

@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from audit import canonical
-from runtime.contracts.policy_kind import CONFIDENCE_THRESHOLDS, KindDocument, OnFail, OnUnknown, RiskTier
+from runtime.contracts.kind_types import OnFail
+from runtime.contracts.policy_kind import CONFIDENCE_THRESHOLDS, KindDocument, OnUnknown, RiskTier
 
 SMALL: dict[str, Any] = {
     "kind": "TRADE",

@@ -17,7 +17,7 @@ from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.precedents import Case, Change
 from escalations.services import precedent_cases, strategy_rules
-from runtime.contracts.policy_kind import OnFail
+from runtime.contracts.kind_types import OnFail
 from runtime.contracts.problem import Problem
 from runtime.core import clock
 from runtime.flows.services import record_feedback

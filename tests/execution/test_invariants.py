@@ -121,7 +121,7 @@ def validations(intent_id: UUID) -> list[tuple[str, str]]:
             "params.nothing, most",
             "params.nothing is not a field of the params schema",
         ),
-        ("at: [GATE, CLAIM]", "at: [BETWEEN_STEPS]", "invariants[0].at[0]"),
+        ("at: [GATE, CLAIM]", "at: [BETWEEN]", "invariants[0].at[0]"),
         ("at: [GATE, CLAIM]", "at: []", "invariants[0].at"),
     ],
 )

@@ -198,7 +198,7 @@ def test_a_pack_says_each_once_and_gives_what_is_read() -> None:
     assert list(invariants.lint_pack(pack(asserts=given))) == []
 
 
-@pytest.mark.parametrize("place", ["BETWEEN_STEPS", "AFTER", "ALWAYS"])
+@pytest.mark.parametrize("place", ["BETWEEN", "ALWAYS"])
 def test_a_place_where_nothing_is_asked_is_refused(place: str) -> None:
     with pytest.raises(ValueError, match="GATE"):
         pack({**OPEN, "at": [place]}, asserts=[])

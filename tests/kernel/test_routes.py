@@ -149,7 +149,17 @@ def test_each_action_says_what_follows() -> None:
 
 @pytest.mark.parametrize("action", RouteAction)
 def test_nothing_is_called_again_after_a_success(action: RouteAction) -> None:
-    assert follow(action, RECEIPT) == Succeed(receipt=RECEIPT)
+    asks = EscalateToPerson(reason=Reason.RECEIPT_INVALID, failures=0)
+    assert follow(action, RECEIPT) == (asks if action is A.ESCALATE else Succeed(receipt=RECEIPT))
+
+
+def test_a_receipt_that_does_not_fit_may_be_routed_to_a_person() -> None:
+    tried = FinishedAttempt(result=RECEIPT, failures=0)
+    done = Succeed(receipt=RECEIPT)
+    assert routes.result_of(tried, done) is routes.RouteResult.SUCCEEDED
+    found = routes.result_of(tried, done, deviates=True)
+    assert found is routes.RouteResult.DEVIATED
+    assert routes.POSSIBLE[found] == {A.RE_ENGAGE, A.ESCALATE}
 
 
 def test_what_expressions_read_of_a_result() -> None:
@@ -160,5 +170,6 @@ def test_what_expressions_read_of_a_result() -> None:
         "step": "order",
         "attempts": 1,
         "failures": 0,
+        "deviation": "",
     }
     assert routes.outcome(result=LOST, step="order", attempts=1, failures=0)["status_code"] == 0

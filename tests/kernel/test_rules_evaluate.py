@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from audit import canonical
-from runtime.contracts.policy_kind import KindDocument, OnFail
+from runtime.contracts.kind_types import OnFail
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest
 from runtime.kernel.gate import calls

@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel, StringConstraints
 
 from audit import canonical
-from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS, KindDocument
+from runtime.contracts.kind_types import MAX_EXPRESSION_CHARS
+from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import kind_linter, sources
 from runtime.proposals.queries import gate_facts
 from tests.kernel import test_linter_kinds
@@ -23,6 +24,10 @@ GOOD: dict[str, Any] = {
     "outcome": "receipt.status",
     "good_when": "result.status == 'SUCCEEDED'",
     "outputs": {"filled": "receipt.filled"},
+    "steps": [
+        {**test_linter_kinds.GOOD["steps"][0], "preconditions": [{"id": "P", "require": "params.n > 0"}]},
+        *test_linter_kinds.GOOD["steps"][1:],
+    ],
     "safety_assertions": [
         {
             "invariant_id": "small",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from runtime.contracts.policy_kind import OnFail
+from runtime.contracts.kind_types import OnFail
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Impact
 from runtime.contracts.workflow import BudgetOf, ReportedStep, WorkflowDocument, WorkflowFold

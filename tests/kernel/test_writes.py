@@ -3,7 +3,7 @@
 from typing import Any
 
 from audit import canonical
-from runtime.contracts.policy_kind import Write
+from runtime.contracts.kind_steps import Write
 from runtime.kernel import writes
 from runtime.kernel.writes import NewFact
 

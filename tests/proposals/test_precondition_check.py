@@ -29,7 +29,9 @@ def intent(desk: factories.Desk) -> Intent:
 def codes(intent: Intent, *, late_s: int = 0) -> list[str]:
     """What a look at the intent finds, so many seconds from now."""
     at = clock.now() + timedelta(seconds=late_s)
-    seen = precondition_check.look(flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=at)
+    seen = precondition_check.look(
+        flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=at, step="order", receipts={}
+    )
     return gate_cases.codes(seen.stale)
 
 

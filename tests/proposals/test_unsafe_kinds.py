@@ -14,7 +14,8 @@ from audit.access.roles import Role
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deciding, dry_running, evidence_revision
-from runtime.contracts.policy_kind import KindDocument, Write
+from runtime.contracts.kind_steps import Write
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import VerdictDocument
@@ -112,7 +113,12 @@ def test_an_accepted_call_is_not_made(before: Callable[[], None]) -> None:
     intent = Intent.objects.get()
     before()
     seen = precondition_check.look(
-        flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now()
+        flow=intent.flow,
+        intent=intent,
+        row=intent.proposal.verdict,
+        step="order",
+        receipts={},
+        at=clock.now(),
     )
     assert gate_cases.codes(seen.stale) == [Reason.KIND_UNSAFE]
 
@@ -130,7 +136,12 @@ def test_a_condition_stored_before_there_was_a_bound_is_not_asked(
     intent = Intent.objects.get()
     began = time.process_time()
     seen = precondition_check.look(
-        flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now()
+        flow=intent.flow,
+        intent=intent,
+        row=intent.proposal.verdict,
+        step="order",
+        receipts={},
+        at=clock.now(),
     )
     assert time.process_time() - began < FAR_TOO_LONG_S
     assert gate_cases.codes(seen.stale) == [Reason.KIND_UNSAFE]
@@ -152,7 +163,12 @@ def test_facts_that_are_too_many_for_the_kind_are_not_read(monkeypatch: pytest.M
     assert finding.code == Reason.KIND_UNSAFE
     assert "its expressions read facts" in finding.message
     seen = precondition_check.look(
-        flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now()
+        flow=intent.flow,
+        intent=intent,
+        row=intent.proposal.verdict,
+        step="order",
+        receipts={},
+        at=clock.now(),
     )
     assert gate_cases.codes(seen.stale) == [Reason.KIND_UNSAFE]
     found = policy_dry_run.judge_one(row=row, swap=lambda then: then)

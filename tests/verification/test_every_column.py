@@ -17,9 +17,9 @@ from tests.support import finished_history, worlds
 from tests.support.finished_history import History
 
 # Of these the history has no row: tests/registry/test_registration.py, tests/escalations/test_signed_rows.py,
-# tests/maintenance/test_replay_runs.py;
+# tests/maintenance/test_replay_runs.py, tests/execution/test_human_steps.py;
 # a notice is compared with nothing.
-ELSEWHERE = {"Artifact", "EffectStatement", "Notice", "ReplayFinding", "ReplayRun"}
+ELSEWHERE = {"Artifact", "EffectStatement", "HumanTask", "Notice", "ReplayFinding", "ReplayRun"}
 MODELS = [
     model
     for model in apps.get_models()

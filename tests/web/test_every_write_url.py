@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -17,6 +19,7 @@ from escalations.models import Decision, EffectStatement, Escalation, Note, Noti
 from runtime.contracts.incident import LinkKind
 from runtime.contracts.reasons import Reason
 from runtime.core import clock
+from runtime.execution.models import HumanTask
 from runtime.flows.models import Attempt, Flow, Intent
 from runtime.guards.models import Guard, Review
 from runtime.incidents.models import Incident, IncidentRuleRow
@@ -97,6 +100,7 @@ def standing(db: None) -> dict[str, str]:
     assert isinstance(run, ReplayRun)
     return {
         "run_id": str(run.pk),
+        "task_id": str(_task(left).pk),
         "incident_id": str(incident.pk),
         "class_key": str(key_story.retired("parameters").pk),
         "hold_id": str(hold_story.place(escalation.flow_id).pk),
@@ -126,6 +130,23 @@ def standing(db: None) -> dict[str, str]:
     }
 
 
+def _task(asked: Escalation) -> HumanTask:
+    """An open task, beside the intent that somebody was asked about."""
+    at = clock.now()
+    return HumanTask.objects.create(
+        tenant=asked.tenant,
+        intent_id=asked.intent_id or UUID(int=0),
+        number=99,
+        step="approve",
+        direction="FORWARD",
+        group="operator",
+        body=b"{}",
+        task_hash="0" * 64,
+        opened_at=at,
+        deadline_at=at + timedelta(hours=1),
+    )
+
+
 def filled(route: str, standing: dict[str, str]) -> str:
     plain = route.replace("^", "").replace("$", "").replace("\\Z", "")
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda part: standing.get(part[1], "x"), plain)
@@ -136,6 +157,7 @@ def snapshot() -> dict[str, object]:
     return {
         "flows": list(Flow.objects.order_by("pk").values_list("pk", "state", "version")),
         "intents": Intent.objects.count(),
+        "tasks": list(HumanTask.objects.values_list("pk", "state")),
         "decisions": Decision.objects.count(),
         "owners": list(OwnerChange.objects.values_list("agreed_at", "dropped_at")),
         "escalations": list(Escalation.objects.values_list("pk", "state", "claimed_by")),

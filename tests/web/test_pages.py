@@ -25,6 +25,7 @@ PAGES = [
     "/escalations/?show=closed",
     "/escalations/count/",
     "/shift/",
+    "/tasks/",
     "/notes/agent/ambitious-trader/",
     "/flows/",
     "/agents/",

@@ -166,6 +166,7 @@ LISTS = (
     "/reviews/",
     "/reviews/?show=closed",
     "/shift/",
+    "/tasks/",
     "/noise/",
     "/ledger/",
     "/budgets/",

@@ -50,6 +50,7 @@ LISTS = (
     "/reviews/?show=reviewed",
     "/rulesets/",
     "/targets/",
+    "/tasks/",
     "/ledger/",
     "/incidents/",
     "/incidents/rules/",
@@ -60,7 +61,7 @@ TAMPERED = "This row does not match the ledger."
 
 
 # Columns of rows that no page shows, or that pages show in tests of their own.
-ELSEWHERE = {"AgentEvent", "EffectStatement", "Question", "StepReceipt"}
+ELSEWHERE = {"AgentEvent", "EffectStatement", "HumanTask", "Question", "StepReceipt"}
 # No page shows it, and the database keeps it empty without a window.
 NOT_SHOWN = {("Intent", "undo")}
 

@@ -38,6 +38,7 @@ class AttemptStatus(StrEnum):
 
     Of several steps: ADVANCED has done one and more follow; TURNED_BACK will not do the rest, and undoes what
     was done; COMPENSATED has undone the last of it. FELL_BACK has failed, and another step runs in its place.
+    AWAITING: the step is a person's, who is asked.
     """
 
     NOT_DUE = "NOT_DUE"
@@ -47,6 +48,7 @@ class AttemptStatus(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     RETRY_LATER = "RETRY_LATER"
     WITH_PERSON = "WITH_PERSON"
+    AWAITING = "AWAITING"
     FAILED = "FAILED"
     ADVANCED = "ADVANCED"
     TURNED_BACK = "TURNED_BACK"

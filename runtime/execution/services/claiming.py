@@ -33,16 +33,17 @@ from runtime.core import clock, mismatches, transactions
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import boots, epochs
 from runtime.execution.queries import unrecorded
-from runtime.execution.services import circuit, doubts, intent_transitions, saga
+from runtime.execution.services import circuit, doubts, human_steps, intent_transitions, result_rules, saga
 from runtime.execution.services.circuit import Admitted
 from runtime.flows.models import Attempt, Intent, Verdict
-from runtime.flows.queries import calls_in_doubt, due_intents, recorded_flow
+from runtime.flows.queries import calls_in_doubt, due_intents, recorded_flow, saga_progress
 from runtime.flows.queries.intent_plan import CurrentCall, IntentPlan
 from runtime.flows.queries.recorded_flow import RecordedFlow
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.recheck import Withdrawn
+from runtime.kernel.step_checks import Broken
 from runtime.proposals.services import precondition_check
 from runtime.registry.queries import target_endpoints
 from runtime.registry.queries.target_endpoints import TargetEndpoint
@@ -87,6 +88,8 @@ class Claimed:
 @dataclass(frozen=True, kw_only=True)
 class ClaimRefused:
     """No call: NOT_DUE, HELD, EXPIRED, BLOCKED, WITH_PERSON, TURNED_BACK or ENDED, with the reason's code.
+
+    AWAITING: a person carries the step out; `detail` is the step.
 
     UNRECORDED: the call may have happened, and is to be put in doubt first (`lost_calls`).
     UNRELEASED: its undo window has ended, and the agent is to be told first (`undo_windows.end`).
@@ -200,11 +203,43 @@ def _admit(
     if not doubts.may_call(intent, current=current, place=place):
         circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
         return _end(journal, intent, plan, status="BLOCKED", code=Reason.IN_DOUBT)
-    obstacle = _blocking_reason(journal, intent, recorded) if _has_window(intent) else None
+    obstacle = _blocking_reason(journal, intent, plan, recorded) if _has_window(intent) else None
+    if obstacle is None and human_steps.is_human(current.step):
+        return _await(journal, intent, current)
     if obstacle is None:
         claimed = _take(journal, intent, current=current, place=place, owner=owner)
         return replace(claimed, is_trial=admitted is Admitted.TRIAL)
     circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
+    if isinstance(obstacle, Broken) and obstacle.pauses:
+        return _pause(journal, intent, plan, obstacle, current=current)
+    return _refuse_blocked(journal, intent, plan, obstacle, current=current)
+
+
+def _await(journal: Journal, intent: Intent, current: CurrentCall) -> ClaimRefused:
+    """No call: the people of a group are asked, and the intent waits for their answer without a lease."""
+    _move_flow(journal, intent)
+    human_steps.open_task(journal, intent, current.step)
+    journal.write()
+    return ClaimRefused(status="AWAITING", detail=current.step.step)
+
+
+def _move_flow(journal: Journal, intent: Intent) -> None:
+    """The flow is under way from its first call, and turns back with the first that undoes one."""
+    if journal.flow.state == FlowState.ACCEPTED:
+        journal.transition(FlowState.EXECUTING)
+    elif journal.flow.state == FlowState.PARTIAL_SUCCESS_DIRTY:
+        journal.transition(FlowState.COMPENSATING, reason=intent.cause)
+
+
+def _refuse_blocked(
+    journal: Journal,
+    intent: Intent,
+    plan: IntentPlan,
+    obstacle: str | Finding | Withdrawn | Broken,
+    *,
+    current: CurrentCall,
+) -> ClaimRefused:
+    """What stands against a call ends it; a limit that a person may lift goes to a person."""
     if isinstance(obstacle, Withdrawn) and not obstacle.is_final:
         # A limit is tighter now, or can no longer be checked: a person decides whether it runs.
         journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=obstacle.code))
@@ -214,11 +249,26 @@ def _admit(
         )
         journal.write()
         return ClaimRefused(status="WITH_PERSON", detail=obstacle.code)
+    if isinstance(obstacle, Broken):
+        return _end(journal, intent, plan, status="BLOCKED", code=obstacle.reason, violated=obstacle.name)
     if isinstance(obstacle, str):
         return _end(journal, intent, plan, status="BLOCKED", code=obstacle)
     worst = obstacle.worst if isinstance(obstacle, Withdrawn) else obstacle
     violated = worst.subject if worst.check == CheckName.INVARIANTS else None
     return _end(journal, intent, plan, status="BLOCKED", code=worst.code, violated=violated)
+
+
+def _pause(
+    journal: Journal, intent: Intent, plan: IntentPlan, broken: Broken, *, current: CurrentCall
+) -> ClaimRefused:
+    """Between two steps something does not hold: nothing is called or undone until a person decides."""
+    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=broken.reason, subject=broken.name))
+    if doubts.needs_person(intent, current=current):
+        intent_transitions.ask_person(journal, intent, plan, reason=Reason.IN_DOUBT, failures=intent.failures)
+    else:
+        saga.pause(journal, intent, plan, reason=broken.reason)
+    journal.write()
+    return ClaimRefused(status="WITH_PERSON", detail=broken.reason)
 
 
 def _has_window(intent: Intent) -> bool:
@@ -242,24 +292,40 @@ def _refuse_late_or_held(journal: Journal, intent: Intent, plan: IntentPlan) -> 
 
 
 def _blocking_reason(
-    journal: Journal, intent: Intent, recorded: RecordedFlow
-) -> str | Finding | Withdrawn | None:
+    journal: Journal, intent: Intent, plan: IntentPlan, recorded: RecordedFlow
+) -> str | Finding | Withdrawn | Broken | None:
     """What no longer holds, as a reason code or a finding, or the rights that are gone.
 
-    What it claims of resources is pinned when all holds.
+    What turns back comes before what pauses: no person is asked about what cannot go on. What it claims of
+    resources is pinned when all holds.
     """
     [verdict] = _VERDICT.rows(proposal=intent.proposal_id)
     mismatch = recorded.compare_verdict(verdict)
     if mismatch is not None:
         journal.add(mismatch.event())
         return Reason.TAMPERED
-    seen = precondition_check.look(flow=journal.flow, intent=intent, row=verdict, at=journal.at)
+    seen = precondition_check.look(
+        flow=journal.flow,
+        intent=intent,
+        row=verdict,
+        step=plan.step_id(intent.position),
+        receipts=saga_progress.receipts_of(intent) if intent.position else {},
+        at=journal.at,
+    )
     if seen.withdrawn is not None and seen.withdrawn.is_final:
         return seen.withdrawn
     if seen.stale:
         return seen.stale[0]
+    for broken in seen.broken:
+        if not broken.pauses:
+            return broken
     if seen.withdrawn is not None:
         return seen.withdrawn
+    if seen.between is not None:
+        result_rules.record_asked(journal, intent, plan, seen.between)
+    paused = (*seen.broken, *(() if seen.between is None else seen.between.broken))
+    if paused:
+        return paused[0]
     pinned = reservations.pin(intent=intent, at=journal.at)
     if pinned is None:
         return Reason.RESOURCE_CONTENTION
@@ -290,10 +356,7 @@ def _take(
         started_at=journal.at,
     )
     statements.insert([attempt])
-    if flow.state == FlowState.ACCEPTED:
-        journal.transition(FlowState.EXECUTING)
-    elif flow.state == FlowState.PARTIAL_SUCCESS_DIRTY:
-        journal.transition(FlowState.COMPENSATING, reason=intent.cause)
+    _move_flow(journal, intent)
     journal.add(
         events.AttemptStarted(
             intent_id=str(intent.pk),

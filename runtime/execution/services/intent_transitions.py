@@ -7,7 +7,8 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from audit import actors, canonical, events, statements
+from audit import actors, canonical, events, ledger, statements
+from audit.payload_keys import PayloadClass
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect, FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.core import ports, transactions
@@ -233,7 +234,14 @@ def _record(
     )
     named = None if receipt is None else result_rules.name_outcome(intent, plan, receipt=receipt)
     wrong = () if named is None else named.deviations
-    listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed, *wrong)]
+    after = None if receipt is None else result_rules.find_after(journal, intent, plan)
+    checked = (
+        *result_rules.list_misfits(intent, plan, receipt=receipt),
+        *(() if after is None else after.deviations),
+    )
+    listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed, *wrong, *checked)]
+    if after is not None:
+        result_rules.record_asked(journal, intent, plan, after.asked)
     _change(intent, state=intent_records.ENDED_BY[status], finished_at=journal.at)
     # From the first attempt to this moment; 0 where nothing was ever tried.
     began_at = _BEGAN_AT.first(intent=intent.pk)
@@ -258,6 +266,7 @@ def _record(
             receipt_commitment=receipt_commitment,
             deviations=len(listed),
             outcome_digest=intent_records.outcome_digest(outcome),
+            deviations_commitment=_commit(intent, listed) if checked else None,
         )
     )
     own = {}
@@ -282,6 +291,11 @@ def _record(
             **own,
         },
     )
+
+
+def _commit(intent: Intent, deviations: list[dict[str, Any]]) -> str:
+    body = canonical.encode(deviations)
+    return ledger.commit_payload(tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=body)
 
 
 def _change(intent: Intent, **columns: Any) -> None:

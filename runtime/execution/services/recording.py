@@ -89,8 +89,8 @@ def follow_result(
     match action:
         case Succeed(receipt=receipt):
             asked = saga.question(journal, intent, plan, receipt=receipt.body, receipt_commitment=kept or "")
-            if asked is not None:
-                return EscalateToPerson(reason=asked, failures=intent.failures)
+            if asked.reason is not None:
+                return EscalateToPerson(reason=asked.reason, failures=intent.failures)
             saga.advance(
                 journal,
                 intent,
@@ -98,9 +98,14 @@ def follow_result(
                 receipt=receipt.body,
                 receipt_commitment=kept or "",
                 recorded_by=actors.SYSTEM,
+                are_facts_written=asked.are_facts_written,
             )
         case RetryAt():
             intent_transitions.schedule_retry(intent, again=action)
+        case EscalateToPerson(reason=Reason.RECEIPT_INVALID) if isinstance(result, Receipt):
+            saga.question(
+                journal, intent, plan, receipt=result.body, receipt_commitment=kept or "", is_routed=True
+            )
         case EscalateToPerson(reason=reason, failures=failures):
             intent_transitions.ask_person(journal, intent, plan, reason=reason, failures=failures)
         case FallBack(step=step):

@@ -56,6 +56,7 @@ def resume(
             valid_until=intent.valid_until,
         )
     )
+    saga.end_pause(journal, intent)
     journal.transition(saga.resumed_flow_state(intent), reason=intent.cause)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
 
@@ -129,6 +130,9 @@ def give_up(
     undoable = current is not None and current.step.compensation is not None
     if effect is Effect.HAPPENED and undoable and intent.direction == Direction.FORWARD:
         saga.note_done_by_person(journal, intent, plan, recorded_by=actor)
+    elif current is not None and undoable and _is_questioned(intent, key=current.step.key):
+        # Its receipt is recorded: it has happened, and is undone with the steps before it.
+        saga.note_done_by_person(journal, intent, plan, recorded_by=actor)
     elif effect in KNOWN_EFFECTS:
         # Of the call at hand where that is in doubt; else of all that were left in doubt before it. Where its
         # receipt has come, a statement about it does not cover the others.
@@ -149,6 +153,10 @@ def give_up(
         error_category=intent.state,
         recorded_by=actor,
     )
+
+
+def _is_questioned(intent: Intent, *, key: str) -> bool:
+    return intent.direction == Direction.FORWARD and calls_in_doubt.has_receipt(intent=intent, key=key)
 
 
 def _extended(intent: Intent, *, at: datetime) -> datetime:

@@ -14,18 +14,21 @@ from audit import actors, canonical, events, ledger
 from audit.models import LedgerEntry
 from audit.payload_keys import PayloadClass
 from runtime.contracts.outcome import Deviation, FactChange
-from runtime.contracts.policy_kind import RouteAction
+from runtime.contracts.policy_kind import KindDocument, RouteAction
 from runtime.contracts.receipt import Receipt
 from runtime.contracts.states import FeedbackType
 from runtime.flows.models import Intent
+from runtime.flows.queries import saga_progress
 from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import outcomes, routes, writes
+from runtime.kernel import outcomes, routes, step_checks, writes
 from runtime.kernel.execution import Action, FinishedAttempt
 from runtime.kernel.outcomes import NamedOutcome
 from runtime.kernel.routes import RouteChoice, Routed
 from runtime.kernel.rules import safety
+from runtime.kernel.step_checks import InvariantsAsked
 from runtime.proposals.queries import stored_cases
+from runtime.proposals.services import precondition_check
 from runtime.registry.models import Agent
 from runtime.state.models import FactVersion
 from runtime.state.services import facts
@@ -52,18 +55,27 @@ def choose_route(
 
     Writes nothing: `record_route` does, after the attempt's own entry.
     """
-    came_to = routes.result_of(tried, action)
-    if came_to is None or not plan.is_followed:
+    if not plan.is_followed or routes.result_of(tried, action) is None:
         return RouteDecision(action=action, choice=RouteChoice())
     case = stored_cases.get_case(proposal_id=intent.proposal_id)
     if safety.why_unsafe(case.kind):
         return RouteDecision(action=action, choice=RouteChoice())
     step, result = plan.step_id(intent.position), tried.result
     attempts, failures = intent.attempts, intent.failures
+    unfit = _misfits(case.kind, step, result.body) if isinstance(result, Receipt) else ()
+    came_to = routes.result_of(tried, action, deviates=bool(unfit))
+    if came_to is None:
+        return RouteDecision(action=action, choice=RouteChoice())
     names = {
         **case.names,
         "receipt": canonical.decode(result.body) if isinstance(result, Receipt) else {},
-        "outcome": routes.outcome(result=result, step=step, attempts=attempts, failures=failures),
+        "outcome": routes.outcome(
+            result=result,
+            step=step,
+            attempts=attempts,
+            failures=failures,
+            deviation=str(unfit[0].severity) if unfit else "",
+        ),
     }
     choice = routes.choose(
         case.kind.routes, names=names, result=came_to, fallbacks=plan.fallback_candidates(intent)
@@ -140,6 +152,108 @@ def write_facts(journal: Journal, intent: Intent, plan: IntentPlan, *, receipt: 
                 why=deviation.why or "",
             )
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedReceipt:
+    """What is wrong with the receipt of the step at hand. `fits` says that facts may be taken from it."""
+
+    misfits: tuple[Deviation, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether no person is asked about its form."""
+        return not any(item.calls_person for item in self.misfits)
+
+
+def check_receipt(intent: Intent, plan: IntentPlan, *, receipt: bytes) -> CheckedReceipt:
+    """Compare a forward step's receipt with its schema, by the rules of the verdict. Writes nothing."""
+    if not plan.is_followed:
+        return CheckedReceipt()
+    kind = stored_cases.get_case(proposal_id=intent.proposal_id).kind
+    return CheckedReceipt(misfits=_misfits(kind, plan.step_id(intent.position), receipt))
+
+
+def record_misfits(
+    journal: Journal,
+    intent: Intent,
+    plan: IntentPlan,
+    checked: CheckedReceipt,
+    *,
+    receipt_commitment: str,
+    asked: bool,
+) -> None:
+    """Record where a receipt does not fit, without what it holds there."""
+    if not checked.misfits:
+        return
+    journal.add(
+        events.ReceiptMisfit(
+            intent_id=str(intent.pk),
+            step=plan.step_id(intent.position),
+            severity=str(checked.misfits[0].severity),
+            pointers=tuple(item.fact for item in checked.misfits),
+            receipt_commitment=receipt_commitment or None,
+            asked=asked,
+        )
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedAfter:
+    """The invariants that were asked after the last step, and those that did not hold, as deviations."""
+
+    asked: InvariantsAsked
+    deviations: tuple[Deviation, ...]
+
+
+def find_after(journal: Journal, intent: Intent, plan: IntentPlan) -> AskedAfter | None:
+    """Ask the invariants that must hold after the last step; None where there are none. Writes nothing."""
+    if not plan.is_followed:
+        return None
+    case = stored_cases.get_case(proposal_id=intent.proposal_id)
+    asked = precondition_check.ask_after(flow=journal.flow, case=case, at=journal.at)
+    if asked is None:
+        return None
+    return AskedAfter(asked=asked, deviations=tuple(step_checks.after(case.kind, asked)))
+
+
+def record_asked(journal: Journal, intent: Intent, plan: IntentPlan, asked: InvariantsAsked) -> None:
+    """Record which invariants held at a place, and which did not."""
+    journal.add(
+        events.InvariantsChecked(
+            intent_id=str(intent.pk),
+            place=asked.place,
+            step=plan.step_id(intent.position),
+            held=asked.held,
+            violated=asked.violated,
+        )
+    )
+
+
+def list_misfits(intent: Intent, plan: IntentPlan, *, receipt: bytes | None) -> tuple[Deviation, ...]:
+    """Where the receipts of the intent do not fit their schemas.
+
+    `receipt` is what the outcome holds; without one, the receipts of the steps that are done are asked.
+    """
+    if not plan.is_followed:
+        return ()
+    kind = stored_cases.get_case(proposal_id=intent.proposal_id).kind
+    by_step = saga_progress.receipts_of(intent)
+    if receipt is not None and intent.steps == 1:
+        by_step = {plan.step_id(0): canonical.decode(receipt)}
+    return tuple(
+        item
+        for step in kind.steps
+        if step.id in by_step
+        for item in step_checks.misfits(step, by_step[step.id])
+    )
+
+
+def _misfits(kind: KindDocument, step: str, receipt: bytes) -> tuple[Deviation, ...]:
+    asked = next((one for one in kind.steps if one.id == step), None)
+    if asked is None or asked.receipt_schema is None or safety.why_unsafe(kind):
+        return ()
+    return tuple(step_checks.misfits(asked, canonical.decode(receipt)))
 
 
 def name_outcome(intent: Intent, plan: IntentPlan, *, receipt: bytes) -> NamedOutcome | None:

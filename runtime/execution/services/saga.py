@@ -5,16 +5,15 @@ partially executed its agent is locked (DIR paper, 7.3): the agent's row is lock
 `locks.lock_intent` sees to where there are several steps.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from django.db import transaction
 
 from audit import actors, canonical, events, ledger
 from audit.payload_keys import PayloadClass
-from runtime.contracts.reasons import Reason
+from runtime.contracts.reasons import PAUSED, Reason
 from runtime.contracts.states import AgentStatus, Direction, Effect, FlowState, OutcomeStatus, Purpose
 from runtime.core import ports
 from runtime.execution.services import doubts, intent_transitions, result_rules
@@ -41,17 +40,21 @@ def advance(
     receipt_commitment: str,
     recorded_by: str,
     valid_until: datetime | None = None,
+    are_facts_written: bool = False,
 ) -> None:
     """The call at the intent's position is done: on to the next one, or to the end.
 
     That settles earlier calls of it that were in doubt. Facts that a forward step takes from its receipt are
-    written first. `valid_until` is a new end of the window, for the steps that follow.
+    written first, unless they are already. `valid_until` is a new end of the window, for the steps that
+    follow.
     """
     if valid_until is not None:
         intent_transitions.extend_window(intent, valid_until=valid_until)
     was_questioned = recorded_by != actors.SYSTEM and _has_receipt(intent, plan)
+    # From a receipt that did not fit no facts were taken; what the person has found takes its place.
+    was_questioned = was_questioned and journal.flow.reason != Reason.RECEIPT_INVALID
     _settle(journal, intent, plan, recorded_by=recorded_by)
-    if intent.direction == Direction.FORWARD and not was_questioned:
+    if intent.direction == Direction.FORWARD and not (was_questioned or are_facts_written):
         result_rules.write_facts(journal, intent, plan, receipt=receipt)
     if intent.steps == 1:
         intent_transitions.close(
@@ -99,6 +102,14 @@ def advance(
         _go_on(journal, intent, plan, following)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Questioned:
+    """Why a person is asked about a receipt, None where nobody is; whether its facts are written already."""
+
+    reason: Reason | None = None
+    are_facts_written: bool = False
+
+
 def question(
     journal: Journal,
     intent: Intent,
@@ -106,24 +117,47 @@ def question(
     *,
     receipt: bytes,
     receipt_commitment: str,
-) -> Reason | None:
-    """Ask a person about a last receipt that comes to no outcome that the kind allows, or to unfit outputs.
+    is_routed: bool = False,
+) -> Questioned:
+    """Ask a person about a receipt that does not fit, or about what the last one comes to.
 
-    The effect has happened: its receipt and the facts taken from it stand, and no call is made again. Why the
-    person is asked; None, and nothing is changed, where nothing is wrong or further steps follow.
+    The effect has happened: its receipt stands, and no call is made again. A person is asked where the
+    receipt does not fit the step's schema and that is grave, or a route says so (`is_routed`); where the
+    outcome is none that the kind allows, or the outputs are unfit; and where a grave invariant no longer
+    holds after the last step. Facts are taken from a receipt that fits only.
     """
+    if intent.direction != Direction.FORWARD or not plan.is_followed:
+        return Questioned()
+    checked = result_rules.check_receipt(intent, plan, receipt=receipt)
+    is_unfit = is_routed or not checked.fits
+    result_rules.record_misfits(
+        journal, intent, plan, checked, receipt_commitment=receipt_commitment, asked=is_unfit
+    )
+    if is_unfit:
+        return _ask_about(journal, intent, plan, reason=Reason.RECEIPT_INVALID)
     whole = _last_receipt(intent, plan, receipt)
-    named = None if whole is None else result_rules.name_outcome(intent, plan, receipt=whole)
-    if whole is None or named is None or named.reason is None:
-        return None
-    _settle(journal, intent, plan, recorded_by=actors.SYSTEM)
+    if whole is None:
+        return Questioned()
+    named = result_rules.name_outcome(intent, plan, receipt=whole)
     result_rules.write_facts(journal, intent, plan, receipt=receipt)
-    kept = receipt_commitment
-    if intent.steps > 1:
-        kept = ledger.commit_payload(tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=whole)
-    result_rules.record_name(journal, intent, named, receipt_commitment=kept)
-    intent_transitions.ask_person(journal, intent, plan, reason=named.reason, failures=intent.failures)
-    return named.reason
+    reason = None if named is None else named.reason
+    if named is not None and reason is not None:
+        kept = receipt_commitment
+        if intent.steps > 1:
+            kept = ledger.commit_payload(tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=whole)
+        result_rules.record_name(journal, intent, named, receipt_commitment=kept)
+        return _ask_about(journal, intent, plan, reason=reason)
+    asked = result_rules.find_after(journal, intent, plan)
+    if asked is not None and any(item.calls_person for item in asked.deviations):
+        result_rules.record_asked(journal, intent, plan, asked.asked)
+        return _ask_about(journal, intent, plan, reason=Reason.INVARIANT_VIOLATED_AFTER)
+    return Questioned(are_facts_written=True)
+
+
+def _ask_about(journal: Journal, intent: Intent, plan: IntentPlan, *, reason: Reason) -> Questioned:
+    _settle(journal, intent, plan, recorded_by=actors.SYSTEM)
+    intent_transitions.ask_person(journal, intent, plan, reason=reason, failures=intent.failures)
+    return Questioned(reason=reason, are_facts_written=True)
 
 
 def _last_receipt(intent: Intent, plan: IntentPlan, receipt: bytes) -> bytes | None:
@@ -137,7 +171,7 @@ def _last_receipt(intent: Intent, plan: IntentPlan, receipt: bytes) -> bytes | N
     following = saga.after(here, steps=intent.steps, progress=after, fallbacks=plan.fallbacks)
     if following is not End.COMPLETED:
         return None
-    receipts = _receipts(intent) | {plan.step_id(here.step): canonical.decode(receipt)}
+    receipts = saga_progress.receipts_of(intent) | {plan.step_id(here.step): canonical.decode(receipt)}
     return canonical.encode(receipts)
 
 
@@ -293,7 +327,7 @@ def _complete(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by
 
     Where two of them speak of the same fact, the later one counts.
     """
-    receipts = _receipts(intent)
+    receipts = saga_progress.receipts_of(intent)
     body = canonical.encode(receipts)
     intent_transitions.close(
         journal,
@@ -306,12 +340,6 @@ def _complete(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by
         observed={name: value for receipt in receipts.values() for name, value in receipt.items()},
         recorded_by=recorded_by,
     )
-
-
-def _receipts(intent: Intent) -> dict[str, Any]:
-    """The receipts of the finished forward steps, in their order."""
-    rows = StepReceipt.objects.filter(intent=intent, direction=Direction.FORWARD).order_by("position")
-    return {row.step: canonical.decode(bytes(row.receipt)) for row in rows}
 
 
 def _converge(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
@@ -331,6 +359,24 @@ def _converge(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by
         recorded_by=recorded_by,
     )
     _unlock_agent(journal, ended=intent)
+
+
+def pause(journal: Journal, intent: Intent, plan: IntentPlan, *, reason: Reason) -> None:
+    """A person decides before the next step runs; while a step stands done, the agent is locked."""
+    intent_transitions.ask_person(journal, intent, plan, reason=reason, failures=intent.failures)
+    lock_while_paused(journal, intent)
+
+
+def lock_while_paused(journal: Journal, intent: Intent) -> None:
+    """Lock the agent out of new operations, where an effect stands that the pause has left half done."""
+    if journal.flow.reason in PAUSED and saga_progress.progress_of(intent).standing:
+        _lock_agent(journal)
+
+
+def end_pause(journal: Journal, intent: Intent) -> None:
+    """A person lets it go on: the agent may work again, unless another flow is partially executed."""
+    if journal.flow.reason in PAUSED and intent.steps > 1:
+        _unlock_agent(journal, ended=intent)
 
 
 def _lock_agent(journal: Journal) -> None:

@@ -26,6 +26,7 @@ _WORDS: Mapping[str, str] = {
     IntentState.PENDING: "waiting",
     IntentState.CLAIMED: "being called",
     IntentState.IN_DOUBT: "in doubt",
+    IntentState.AWAITING: "awaiting a task",
     IntentState.WITH_PERSON: "with a person",
 }
 

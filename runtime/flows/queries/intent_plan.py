@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from runtime.contracts.kind_steps import ExecutorKind
 from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.redaction import Redaction
@@ -80,6 +81,14 @@ class IntentPlan:
         """The steps that a route may run in place of the one at the intent's position, with their places."""
         places = saga.fallback_candidates(position_of(intent), fallbacks=self.fallbacks)
         return {self.step_id(at): at for at in places}
+
+    @property
+    def harmless(self) -> frozenset[int]:
+        """The places of the steps that people carry out and that have no effect in the world."""
+        human = ExecutorKind.HUMAN.value
+        return frozenset(
+            at for at, step in enumerate(self.steps) if step.executor == human and step.compensation is None
+        )
 
     @property
     def undoable(self) -> dict[str, int]:

@@ -28,7 +28,7 @@ NOT_STATED = None
 _NO_STEP = -1
 _CAUSE_CHARS, _CATEGORY_CHARS = 64, 32
 _OPEN = "OPEN"
-_OPEN_STATES = (AttemptState.STARTED, AttemptState.HELD)
+_OPEN_STATES = (AttemptState.STARTED, AttemptState.AWAITING, AttemptState.HELD)
 _UNSETTLED = {"effect": "", "settled_by": "", "contradicts": ""}
 _NOTHING_LIFTED = canonical.digest(b"[]")
 _NOTHING_TO_UNDO = canonical.digest(b"")
@@ -236,7 +236,13 @@ def _start(record: IntentRecord, payload: Mapping[str, Any]) -> None:
     }
 
 
+def _await(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    record.at_rest = IntentState.AWAITING
+
+
 def _finish(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    if record.at_rest is IntentState.AWAITING:
+        record.at_rest = None
     if payload.get("next_at") is not None:
         record.columns["purpose"] = payload.get("next_purpose", NOT_STATED)
     call = record.calls.setdefault(payload["number"], {})
@@ -299,6 +305,7 @@ _TAKES: Mapping[Kind, Callable[[IntentRecord, Mapping[str, Any]], None]] = {
     Kind.ATTEMPT_STARTED: _start,
     Kind.ATTEMPT_FINISHED: _finish,
     Kind.ATTEMPT_SETTLED: _settle,
+    Kind.TASK_OPENED: _await,
     Kind.SAGA_ADVANCED: _advance,
     Kind.SAGA_DIRTIED: _turn_back,
     Kind.ROUTE_TAKEN: _take_route,

@@ -5,7 +5,8 @@ from typing import Any
 
 from audit import cells
 from audit.records.fold import Rules
-from runtime.contracts.policy_kind import ApprovalMode, KindDocument, OnFail
+from runtime.contracts.kind_types import OnFail
+from runtime.contracts.policy_kind import ApprovalMode, KindDocument
 from runtime.contracts.verdict import VerdictDocument
 from runtime.flows.models import Verdict
 from runtime.kernel.gate.gate_input import Case, PolicyBundle

@@ -3,11 +3,23 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from runtime.contracts.states import LIVE_INTENTS, AttemptState, Direction, Effect, Purpose, StepState
+from audit import canonical
+from runtime.contracts.reasons import PAUSED
+from runtime.contracts.states import (
+    LIVE_INTENTS,
+    AttemptState,
+    Direction,
+    Effect,
+    FlowState,
+    IntentState,
+    Purpose,
+    StepState,
+)
 from runtime.flows.models import Attempt, Flow, Intent, StepReceipt
 from runtime.flows.queries import intent_plan
 from runtime.flows.queries.intent_plan import IntentPlan
@@ -40,7 +52,16 @@ def progress_of(intent: Intent) -> Progress:
     return Progress(
         done=frozenset(at for at, direction in rows if direction == Direction.FORWARD),
         undone=frozenset(at for at, direction in rows if direction == Direction.COMPENSATE),
+        harmless=IntentPlan.of(intent).harmless,
     )
+
+
+def receipts_of(intent: Intent) -> dict[str, Any]:
+    """The receipts of the finished forward steps by their ids, in their order; none of a single call."""
+    if intent.steps == 1:
+        return {}
+    rows = StepReceipt.objects.filter(intent=intent, direction=Direction.FORWARD).order_by("position")
+    return {row.step: canonical.decode(bytes(row.receipt)) for row in rows}
 
 
 def get_effect(*, proposals: Collection[UUID]) -> Effect:
@@ -63,11 +84,21 @@ def get_effect(*, proposals: Collection[UUID]) -> Effect:
     calls = unknown.exclude(effect=Effect.NOT_HAPPENED)
     for intent_id, step, direction, effect in calls.values_list("intent", "step", "direction", "effect"):
         (known if effect == Effect.HAPPENED else in_doubt)[direction].add((intent_id, step))
-    undone = known[Direction.COMPENSATE]
+    harmless = _harmless(known[Direction.FORWARD])
+    undone = known[Direction.COMPENSATE] | harmless
     done = known[Direction.FORWARD] - undone
     if done - in_doubt[Direction.COMPENSATE]:
         return Effect.HAPPENED
     return Effect.UNKNOWN if done or in_doubt[Direction.FORWARD] - undone else Effect.NOT_HAPPENED
+
+
+def _harmless(done: Collection[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
+    """Those of these steps of intents that have no effect in the world."""
+    found = set[tuple[UUID, str]]()
+    for intent in Intent.objects.filter(pk__in={intent_id for intent_id, _ in done}):
+        plan = IntentPlan.of(intent)
+        found |= {(intent.pk, step) for step in plan.step_ids(plan.harmless)}
+    return found
 
 
 def may_have_taken_effect(*, proposals: Collection[UUID]) -> bool:
@@ -77,11 +108,14 @@ def may_have_taken_effect(*, proposals: Collection[UUID]) -> bool:
 
 def is_dirty(flow: Flow) -> bool:
     """Whether some of its steps have taken effect that are to be undone."""
-    return _dirty().filter(flow=flow).exists()
+    return _dirty().filter(flow=flow, direction=Direction.COMPENSATE).exists()
 
 
 def has_dirty_flows(*, agent: Agent, besides: Intent | None = None) -> bool:
-    """Whether a flow of the agent, other than that of `besides`, is partially executed and being undone."""
+    """Whether a flow of the agent, other than that of `besides`, is partially executed.
+
+    It is being undone, or paused between two steps until a person decides.
+    """
     rows = _dirty().filter(flow__agent=agent)
     return (rows if besides is None else rows.exclude(pk=besides.pk)).exists()
 
@@ -93,7 +127,15 @@ def list_dirty_flows(agent: Agent, *, limit: int) -> list[UUID]:
 
 
 def _dirty() -> QuerySet[Intent]:
-    return Intent.objects.filter(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS)
+    undone = Q(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS)
+    paused = Q(
+        direction=Direction.FORWARD,
+        state=IntentState.WITH_PERSON,
+        flow__state=FlowState.ESCALATED,
+        flow__reason__in=[reason.value for reason in PAUSED],
+    )
+    steps = StepReceipt.objects.filter(intent=OuterRef("pk"))
+    return Intent.objects.filter(undone | (paused & Exists(steps)))
 
 
 def list_steps(intent: Intent) -> tuple[StepShown, ...]:

@@ -39,7 +39,7 @@ def _is_under_way(intent: Intent) -> bool:
         case IntentState.PENDING:
             # Waiting for its next try counts as claimed; an attempt that was only held never left the house.
             return intent.attempt_rows.exclude(state=AttemptState.HELD).exists()
-        case IntentState.CLAIMED | IntentState.IN_DOUBT | IntentState.WITH_PERSON:
+        case IntentState.CLAIMED | IntentState.AWAITING | IntentState.IN_DOUBT | IntentState.WITH_PERSON:
             return True
         case IntentState.DONE | IntentState.FAILED | IntentState.CANCELLED | IntentState.EXPIRED:
             return False

@@ -143,6 +143,11 @@ def _stop_effect(flow: Flow) -> EmergencyStop:
         # Waiting for its next try: an earlier call has been made.
         was_called = intent.attempt_rows.exclude(state=AttemptState.HELD).exists()
         return EmergencyStop.UNDER_WAY if was_called else EmergencyStop.HELD
-    if intent.state in (IntentState.CLAIMED, IntentState.IN_DOUBT, IntentState.WITH_PERSON):
+    if intent.state in (
+        IntentState.CLAIMED,
+        IntentState.AWAITING,
+        IntentState.IN_DOUBT,
+        IntentState.WITH_PERSON,
+    ):
         return EmergencyStop.UNDER_WAY
     return EmergencyStop.ENDED

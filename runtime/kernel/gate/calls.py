@@ -5,10 +5,12 @@ from typing import Any
 from uuid import UUID
 
 from audit import canonical
-from runtime.contracts.policy_kind import KindDocument, Request, Step
+from runtime.contracts.kind_steps import HumanWork, Request, Step
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import Direction
 from runtime.contracts.verdict import StepRequest
+from runtime.kernel import effects
 from runtime.kernel.rules import language, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
@@ -31,10 +33,9 @@ def render(
         call = _call(
             kind, proposal, names, step, step.request or Request(path=f"/{step.id}"), Direction.FORWARD
         )
-        if len(kind.steps) > 1 and step.compensate is not None:
-            undoing = _call(
-                kind, proposal, names, step, step.compensate, Direction.COMPENSATE, undoes=call.key
-            )
+        if len(kind.steps) > 1 and step.is_undone:
+            back = step.compensate or Request(path=f"/{step.id}")
+            undoing = _call(kind, proposal, names, step, back, Direction.COMPENSATE, undoes=call.key)
             call = call.model_copy(update={"compensation": undoing})
         found.append(call)
     return tuple(found)
@@ -57,6 +58,16 @@ def target_key(
     return canonical.digest(canonical.encode(parts))
 
 
+def _task(work: HumanWork, params: Mapping[str, Any], direction: Direction) -> dict[str, Any]:
+    """What the people of a group are asked: to do the step, or to undo it."""
+    asked = work.undo if direction is Direction.COMPENSATE and work.undo is not None else work.instructions
+    return {
+        "group": work.group,
+        "instructions": effects.plain(effects.render(asked, params)),
+        "deadline_s": work.deadline_s,
+    }
+
+
 def _call(
     kind: KindDocument,
     proposal: ProposalDocument,
@@ -72,8 +83,10 @@ def _call(
     undone = {} if undoes is None else {"key": undoes}
     known = language.Names({**names, **intent, **undone})
     path = templates.request_path(request.path, known)
-    if request.body is None:
-        body: Any = {
+    if step.human is not None:
+        body: Any = _task(step.human, proposal.params, direction)
+    elif request.body is None:
+        body = {
             "dfid": proposal.dfid,
             "intent_id": proposal.intent_id,
             "policy_kind": kind.kind,

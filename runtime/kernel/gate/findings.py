@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from audit import canonical
-from runtime.contracts.policy_kind import OnFail
+from runtime.contracts.kind_types import OnFail
 from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.kernel.gate.gate_input import Case
 

@@ -48,32 +48,46 @@ def recheck(
     evidence: Mapping[str, int] | None = None,
     now_ms: int,
     unsafe: str = "",
+    between: bool = False,
 ) -> tuple[Finding, ...]:
     """What no longer holds: the window, the agent's bounds, red lines, evidence, invariants, its facts.
 
     Empty when all does. The rules are those of the verdict; only the world, the `evidence` that they ask for
     and the moment are new. Rules and conditions that
-    could keep everything else waiting are not asked: `unsafe` says why.
+    could keep everything else waiting are not asked: `unsafe` says why. `between` says that a step is done
+    already: an invariant that is asked between steps pauses there, so it is not asked here as well.
     """
     if unsafe:
         said = f"What was accepted is not asked again: {unsafe}."
         return (findings.fail(CheckName.SCHEMA, Reason.KIND_UNSAFE, said),)
-    facts = judgement.facts.model_copy(update={"world": dict(world), "evidence": evidence})
-    case = Case(
-        proposal=judgement.proposal,
-        facts=facts,
-        rules=rules_then,
-        now_ms=now_ms,
-        gate=judgement.gate_version,
-    )
-    stale = () if facts.snapshot is None else who_and_when.stale(case, seen=facts.snapshot.facts)
+    case = as_of_now(judgement, rules_then, world=world, evidence=evidence, now_ms=now_ms)
+    snapshot = case.facts.snapshot
+    stale = () if snapshot is None else who_and_when.stale(case, seen=snapshot.facts)
     return (
         *who_and_when.check_validity(case),
         *what.check_constraints(case),
         *what.check_conditions(case),
         *_spec(case),
-        *_invariants(case),
+        *_invariants(case, between=between),
         *stale,
+    )
+
+
+def as_of_now(
+    judgement: Judgement,
+    rules_then: PolicyBundle,
+    *,
+    world: Mapping[str, Any],
+    evidence: Mapping[str, int] | None = None,
+    now_ms: int,
+) -> Case:
+    """What was judged, with the facts of `world` and at the moment of now."""
+    return Case(
+        proposal=judgement.proposal,
+        facts=judgement.facts.model_copy(update={"world": dict(world), "evidence": evidence}),
+        rules=rules_then,
+        now_ms=now_ms,
+        gate=judgement.gate_version,
     )
 
 
@@ -138,13 +152,16 @@ def _spec(case: Case) -> tuple[Finding, ...]:
     return (*what.check_red_lines(case), *what.check_evidence(case))
 
 
-def _invariants(case: Case) -> tuple[Finding, ...]:
+def _invariants(case: Case, *, between: bool) -> tuple[Finding, ...]:
     """Invariants that are violated now. One that a person has let pass at the gate stays so."""
+    pausing = case.kind.asserted(InvariantPlace.BETWEEN_STEPS) if between else ()
+    elsewhere = {one.invariant_id for one in pausing}
     passed = {lift.subject for lift in case.facts.lifts if lift.check == CheckName.INVARIANTS}
     return tuple(
         item
         for item in what.violated(case, InvariantPlace.CLAIM)
-        if item.outcome is FindingOutcome.FAIL or item.subject not in passed
+        if item.subject not in elsewhere
+        and (item.outcome is FindingOutcome.FAIL or item.subject not in passed)
     )
 
 

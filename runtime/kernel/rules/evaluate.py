@@ -13,7 +13,8 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts import states
-from runtime.contracts.policy_kind import Constraint, Dependency, EvidenceNeed, KindDocument, OnFail, Rule
+from runtime.contracts.kind_types import OnFail
+from runtime.contracts.policy_kind import Constraint, Dependency, EvidenceNeed, KindDocument, Rule
 from runtime.kernel import finding_words, schemas
 from runtime.kernel.rules import language, safety, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError

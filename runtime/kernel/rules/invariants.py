@@ -5,8 +5,9 @@ Pinned, a kind says by itself all that is asked of its proposals, and its digest
 
 from collections.abc import Iterator, Mapping
 
+from runtime.contracts.kind_types import MAX_EXPRESSION_CHARS
 from runtime.contracts.pack import PackDocument
-from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS, Invariant, KindDocument, SafetyAssertion
+from runtime.contracts.policy_kind import Invariant, KindDocument, SafetyAssertion
 from runtime.kernel.rules import cel_tokens
 
 _WITH = "with"

@@ -7,7 +7,8 @@ from enum import StrEnum
 from functools import cache, partial
 
 from runtime.contracts import reasons
-from runtime.contracts.policy_kind import KindDocument, OnUnknown, RouteAction
+from runtime.contracts.kind_types import JsonSchema
+from runtime.contracts.policy_kind import InvariantPlace, KindDocument, OnUnknown, RouteAction
 from runtime.contracts.states import Impact
 from runtime.kernel import effects, schemas
 from runtime.kernel.rules import (
@@ -26,6 +27,8 @@ from runtime.kernel.rules.sources import Place, Standing
 
 # Each step of an intent has its receipt, and all of them are one outcome.
 MAX_STEPS = 10
+# So many have something between them.
+MANY = 2
 # Nanoseconds that all expressions of a kind may take together at worst; above the second, a stored kind
 # no longer judges anything.
 MAX_WORK = 250_000_000
@@ -106,15 +109,20 @@ def limits_read(kind: KindDocument) -> frozenset[str]:
 
 
 def _schema_problems(kind: KindDocument) -> Iterator[KindProblem]:
-    for name in ("params_schema", "constraints_schema", "outputs_schema"):
-        schema = getattr(kind, name)
+    named: list[tuple[Place, JsonSchema | None]] = [
+        (("params_schema",), kind.params_schema),
+        (("constraints_schema",), kind.constraints_schema),
+        (("outputs_schema",), kind.outputs_schema),
+        *((("steps", at, "receipt_schema"), step.receipt_schema) for at, step in enumerate(kind.steps)),
+    ]
+    for place, schema in named:
         if schema is None:
             continue
         for sentence in schemas.check_schema(schema):
             # Its behaviour is unknown.
-            yield KindProblem((name,), sentence, Gravity.UNSAFE)
+            yield KindProblem(place, sentence, Gravity.UNSAFE)
         if schema.get("type") != "object":
-            yield KindProblem((name,), "the schema must have type object")
+            yield KindProblem(place, "the schema must have type object")
 
 
 def _in_expression(lint: _Lint, standing: Standing, source: str) -> Iterator[KindProblem]:
@@ -254,7 +262,14 @@ def _walk_problems(kind: KindDocument) -> Iterator[KindProblem]:
         yield KindProblem(("steps",), f"a kind has at most {MAX_STEPS} steps")
     in_order = [at for at, step in enumerate(kind.steps) if step.id not in kind.fallbacks]
     for at, step in enumerate(kind.steps):
-        if step.compensate is None and at < max(in_order, default=0):
+        human = step.human
+        if human is not None:
+            names = list_bounds.property_names(kind.params_schema)
+            texts = (("instructions", human.instructions), ("undo", human.undo or ""))
+            for field, text in texts:
+                for said in effects.lint(text, names):
+                    yield KindProblem(("steps", at, "human", field), said.replace("the effect", "the text"))
+        elif step.compensate is None and at < max(in_order, default=0):
             yield KindProblem(
                 ("steps", at), "a step before the last one needs a compensate: a later one may fail after it"
             )
@@ -266,6 +281,14 @@ def _walk_problems(kind: KindDocument) -> Iterator[KindProblem]:
                 ("steps", at, "probe", "path"),
                 "a probe looks a call up by its key: its path must contain ${key}",
             )
+    for at, assertion in enumerate(kind.safety_assertions):
+        places = () if assertion.pinned is None else assertion.pinned.at
+        if InvariantPlace.BETWEEN_STEPS in places and len(kind.steps) < MANY:
+            said = f"{assertion.invariant_id} is asked between steps, and the kind has fewer than two"
+            yield KindProblem(("safety_assertions", at), said)
+        elif InvariantPlace.AFTER in places and not kind.steps:
+            said = f"{assertion.invariant_id} is asked after the steps, and the kind has none"
+            yield KindProblem(("safety_assertions", at), said)
 
 
 def _route_problems(kind: KindDocument) -> Iterator[KindProblem]:

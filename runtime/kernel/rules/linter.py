@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS
+from runtime.contracts.kind_types import MAX_EXPRESSION_CHARS
 from runtime.kernel.rules import cost, list_bounds, scope, shapes, tree
 from runtime.kernel.rules.cel_tokens import CelToken, TokenKind, is_macro_call, tokenize
 from runtime.kernel.rules.language import Expression, ExpressionError

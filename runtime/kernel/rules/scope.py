@@ -34,7 +34,9 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "time": TIME_FIELDS,
         "intent": frozenset({"intent_id", "step"}),
         "result": frozenset({"status", "deviations"}),
-        "outcome": frozenset({"status", "error_category", "status_code", "step", "attempts", "failures"}),
+        "outcome": frozenset(
+            {"status", "error_category", "status_code", "step", "attempts", "failures", "deviation"}
+        ),
     }
 )
 PARAMS = frozenset({"params"})
@@ -54,6 +56,8 @@ BY_KEY = REQUEST | {"key"}
 RECEIPT = JUDGED | {"receipt"}
 # What the whole execution came to: `receipt` is that of its last step, `steps` has those of all by step.
 ENDED = RECEIPT | {"steps"}
+# What must hold before a step: `steps` has the receipts of those that are done.
+BEFORE_STEP = JUDGED | {"steps"}
 # Where the result of a step is routed to; `receipt` is empty where there is none.
 ROUTED = RECEIPT | {"outcome"}
 # What became of a proposal: `result` of its execution, and `decision`, what a person chose or nothing.

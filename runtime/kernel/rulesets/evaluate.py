@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from audit import canonical
-from runtime.contracts.policy_kind import Severity
+from runtime.contracts.kind_types import Severity
 from runtime.contracts.ruleset import (
     MAX_TEXT_CHARS,
     Aggregate,

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, assert_never
 
 from audit import canonical
-from runtime.contracts.policy_kind import OnFail
+from runtime.contracts.kind_types import OnFail
 from runtime.contracts.reasons import Reason
 from runtime.contracts.workflow import (
     INTERRUPT,

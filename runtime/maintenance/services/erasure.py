@@ -48,6 +48,7 @@ _SIGNED: Final = frozenset(
         Kind.ESCALATION_FIRST_DECIDED,
         Kind.EFFECT_STATED,
         Kind.INFORMATION_REQUESTED,
+        Kind.TASK_ANSWERED,
     }
 )
 STATEMENT: Final = "statement"

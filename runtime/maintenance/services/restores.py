@@ -22,7 +22,7 @@ from runtime.epochs.models import Epoch
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import marks
 from runtime.epochs.services.missing import Missing
-from runtime.execution.services import lost_calls
+from runtime.execution.services import human_steps, lost_calls
 from runtime.flows.models import Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.flows.services import locks
@@ -51,6 +51,9 @@ def put_in_doubt(intent_id: UUID) -> bool:
     restored_at = current_epoch.in_force().restored_at
     if found is None or restored_at is None or not _undecided(restored_at).filter(pk=intent_id).exists():
         return False
+    if found[1].state == IntentState.AWAITING:
+        # Whether its group has answered in the lost time nobody knows: people are asked instead.
+        return human_steps.expire_of(intent_id)
     return lost_calls.treat_as_lost(*found)
 
 

@@ -21,7 +21,7 @@ from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState
 from runtime.core import clock, ports, transactions
 from runtime.epochs.services import epochs
 from runtime.execution.queries import unrecorded
-from runtime.execution.services import lost_calls
+from runtime.execution.services import human_steps, lost_calls
 from runtime.flows.queries import due_intents
 from runtime.flows.services import leases, locks
 from runtime.flows.services.flow_transaction import Journal
@@ -54,6 +54,7 @@ class SweepResult:
     escalations: int = 0
     idle_flows: int = 0
     overdue_flows: int = 0
+    tasks: int = 0
     leases: int = 0
     guards: int = 0
     silences: int = 0
@@ -104,6 +105,7 @@ def sweep() -> SweepResult:
     this.repair_each(misread, lost_calls.put_in_doubt)
     idle = due_intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
     idle_flows = this.repair_each(idle, _abort_idle)
+    tasks = this.repair_each(human_steps.list_overdue(at=at, limit=BATCH), human_steps.expire)
     overdue = resource_facts.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
     overdue_flows = this.repair_each(overdue, usage.stop_overdue)
     lapsed = resource_facts.list_lapsed(at=at, limit=BATCH)
@@ -129,6 +131,7 @@ def sweep() -> SweepResult:
         escalations=escalations,
         idle_flows=idle_flows,
         overdue_flows=overdue_flows,
+        tasks=tasks,
         leases=released,
         silences=silences,
         memberships=memberships,

@@ -60,7 +60,12 @@ def accept(*, journal: Journal, judged: Judged, delay: timedelta = timedelta()) 
         expected=tuple(item.model_dump(mode="json") for item in judged.verdict.predicted),
         on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,
         followed=kind is not None
-        and (bool(kind.routes) or kind.asks_receipts or any(step.writes for step in kind.steps)),
+        and (
+            bool(kind.routes)
+            or kind.asks_receipts
+            or kind.checks_results
+            or any(step.writes for step in kind.steps)
+        ),
         redact=() if kind is None else tuple(r for r in kind.redact if r.covers(RedactedIn.RECEIPT)),
         salt=salts.derive(judged.document.salt, of="requests"),
     ).to_bytes()

@@ -1,18 +1,22 @@
 """Reads what the second look needs and takes it."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from audit import canonical
 from runtime.contracts import timestamps
+from runtime.contracts.policy_kind import InvariantPlace, KindDocument
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.flows.models import Flow, Intent, Verdict
+from runtime.kernel import step_checks
 from runtime.kernel.gate import recheck
-from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.gate.gate_input import Case, PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.rules import safety
+from runtime.kernel.step_checks import Broken, InvariantsAsked
 from runtime.proposals.queries import gate_facts, required_evidence
 from runtime.state.models import Fact
 
@@ -21,15 +25,29 @@ from runtime.state.models import Fact
 class Look:
     """What prevents a call now: facts that have changed, and rules that people have changed.
 
-    `withdrawn` is None where the active rules are those of the verdict, or still grant all of it.
+    `withdrawn` is None where the active rules are those of the verdict, or still grant all of it. `broken`
+    are the preconditions of the step that do not hold; those in `between` pause it. It is None where nothing
+    is asked between steps.
     """
 
     stale: tuple[Finding, ...]
     withdrawn: Withdrawn | None
+    broken: tuple[Broken, ...] = ()
+    between: InvariantsAsked | None = None
 
 
-def look(*, flow: Flow, intent: Intent, row: Verdict, at: datetime) -> Look:
-    """Look again at an intent at `at`. Writes nothing.
+def look(
+    *,
+    flow: Flow,
+    intent: Intent,
+    row: Verdict,
+    step: str,
+    receipts: Mapping[str, Any],
+    at: datetime,
+) -> Look:
+    """Look again at an intent at `at`, before its step of this id. Writes nothing.
+
+    `receipts` are those of the steps that are done, by their ids: where there are any, this is between steps.
 
     The caller holds the lock of the flow's agent, so that no manifest comes into force between the look and
     its commit, and `flow.agent` is the locked row. `row` is the intent's verdict with its bundle, which the
@@ -64,8 +82,39 @@ def look(*, flow: Flow, intent: Intent, row: Verdict, at: datetime) -> Look:
         evidence=required_evidence.get_evidence(flow=flow, kind=rules.kind, params=proposal.params),
         now_ms=timestamps.to_ms(at),
         unsafe=unsafe,
+        between=bool(receipts),
     )
-    return Look(stale=stale, withdrawn=_withdrawn(flow, intent, row, judgement, at))
+    withdrawn = _withdrawn(flow, intent, row, judgement, at)
+    if stale:
+        return Look(stale=stale, withdrawn=withdrawn)
+    case = recheck.as_of_now(judgement, rules, world=world, now_ms=timestamps.to_ms(at))
+    asked = [one for one in rules.kind.steps if one.id == step and one.preconditions]
+    names = {**case.names, "steps": dict(receipts)} if asked else {}
+    return Look(
+        stale=stale,
+        withdrawn=withdrawn,
+        broken=tuple(item for one in asked for item in step_checks.ask_preconditions(one, names=names)),
+        between=_between(rules.kind, case) if receipts else None,
+    )
+
+
+def _between(kind: KindDocument, case: Case) -> InvariantsAsked | None:
+    place = InvariantPlace.BETWEEN_STEPS
+    return step_checks.ask_invariants(kind, place, names=case.names) if kind.asserted(place) else None
+
+
+def ask_after(*, flow: Flow, case: Case, at: datetime) -> InvariantsAsked | None:
+    """Ask the invariants that must hold once all steps are done, with the facts of now. Writes nothing.
+
+    `case` is that of the verdict. None where it asserts none there.
+    """
+    place = InvariantPlace.AFTER
+    if not case.kind.asserted(place):
+        return None
+    world = gate_facts.get_world(tenant=flow.tenant, kind=case.kind, params=case.proposal.params)
+    facts = case.facts.model_copy(update={"world": world})
+    now = replace(case, facts=facts, now_ms=timestamps.to_ms(at))
+    return step_checks.ask_invariants(case.kind, place, names=now.names)
 
 
 def lifted_by_people(intent: Intent) -> tuple[Finding, ...]:

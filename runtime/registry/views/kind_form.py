@@ -6,14 +6,8 @@ from django.http import QueryDict
 from pydantic import ValidationError
 
 from audit import canonical
-from runtime.contracts.policy_kind import (
-    CONFIDENCE_THRESHOLDS,
-    KindDocument,
-    OnFail,
-    OnUnknown,
-    RiskTier,
-    Severity,
-)
+from runtime.contracts.kind_types import OnFail, Severity
+from runtime.contracts.policy_kind import CONFIDENCE_THRESHOLDS, KindDocument, OnUnknown, RiskTier
 from runtime.kernel.rules import kind_units
 from runtime.proposals.queries import limit_usage
 from runtime.proposals.queries.limit_usage import LimitUsage

@@ -172,7 +172,11 @@ def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
         "rules": body.get("rules") or [],
         "constraints": body.get("constraints") or [],
         "red_lines": contract.forbidden,
-        "invariants": [each.pinned for each in contract.safety_assertions if each.pinned is not None],
+        "invariants": [
+            (one, " and ".join(place.value.lower().replace("_", " ") for place in one.at))
+            for one in (each.pinned for each in contract.safety_assertions)
+            if one is not None
+        ],
         "needs": contract.needs,
         "approval_mode": _APPROVALS[contract.least_approval],
         "scoring": _scoring(contract),

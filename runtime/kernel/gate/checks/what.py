@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from runtime.contracts.policy_kind import InvariantPlace, OnFail, RiskTier, Severity
+from runtime.contracts.kind_types import OnFail, Severity
+from runtime.contracts.policy_kind import InvariantPlace, RiskTier
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Finding
 from runtime.kernel import versions

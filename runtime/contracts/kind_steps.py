@@ -1,0 +1,155 @@
+"""The steps of a policy kind: who carries one out, what is asked around it, and what undoes it."""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from runtime.contracts.document import Contract, Id, Words, is_empty, is_none
+from runtime.contracts.kind_types import (
+    MAX_EXPRESSION_CHARS,
+    MAX_PRECONDITIONS,
+    JsonSchema,
+    OnFail,
+    Severity,
+    Source,
+    TargetName,
+    Template,
+)
+
+
+class ExecutorKind(StrEnum):
+    """Who carries a step out: a module of this name in `execution/adapters/executors/`, or a person."""
+
+    HTTP = "http"
+    SIMULATED = "simulated"
+    HUMAN = "human"
+
+    @property
+    def calls_target(self) -> bool:
+        """Whether it calls a target; the others touch nothing outside."""
+        return self is ExecutorKind.HTTP
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a worker carries it out; a person does the rest."""
+        return self is not ExecutorKind.HUMAN
+
+
+class Method(StrEnum):
+    """HTTP methods a step may use."""
+
+    POST = "POST"
+    PUT = "PUT"
+    PATCH = "PATCH"
+    DELETE = "DELETE"
+
+
+class Request(Contract):
+    """One HTTP call. `path` may hold `${CEL}`; `body` is a CEL map, by default the standard body."""
+
+    method: Method = Method.POST
+    path: Annotated[str, StringConstraints(pattern=r"^/", max_length=MAX_EXPRESSION_CHARS)]
+    body: Source | None = None
+
+
+class Probe(Contract):
+    """A GET that asks a target by the key of a call whose result is unknown; `path` holds `${key}`."""
+
+    path: Annotated[str, StringConstraints(pattern=r"^/", max_length=MAX_EXPRESSION_CHARS)]
+
+
+class Write(Contract):
+    """A fact taken from the receipt."""
+
+    fact: Template
+    value: Source
+
+
+class Precondition(Contract):
+    """What must be exactly true right before a step; `steps` holds the receipts of those before it.
+
+    REJECT undoes what is done; ESCALATE pauses, and a person decides.
+    """
+
+    id: Id
+    require: Source
+    on_fail: OnFail = OnFail.REJECT
+    message: Words | None = Field(default=None, exclude_if=is_none)
+
+
+class ReceiptCheck(Contract):
+    """How grave a receipt that does not fit `receipt_schema` is, and what a person is told to do about it."""
+
+    severity: Severity = Severity.HIGH
+    remediation: Words | None = Field(default=None, exclude_if=is_none)
+
+
+class HumanWork(Contract):
+    """What a person of `group` is asked to do, and for how long; `{name}` in the texts is a parameter.
+
+    `undo` is what is asked where a later step fails. Without it the step has no effect on the world: it is a
+    check, or a word that is needed, and nothing of it is undone.
+    """
+
+    group: Annotated[str, StringConstraints(min_length=1, max_length=150)]
+    instructions: Template
+    deadline_s: Annotated[int, Field(ge=1, le=2_592_000)]
+    undo: Template | None = Field(default=None, exclude_if=is_none)
+
+
+class Step(Contract):
+    """One call to the outside world and what undoes it.
+
+    A receipt that does not fit `receipt_schema` is a deviation, as grave as `on_misfit` says.
+    """
+
+    id: Id
+    executor: ExecutorKind = ExecutorKind.HTTP
+    target: TargetName | None = None
+    request: Request | None = None
+    compensate: Request | None = None
+    timeout_s: Annotated[int, Field(ge=1, le=300)] | None = None
+    writes: tuple[Write, ...] = ()
+    probe: Probe | None = Field(default=None, exclude_if=is_none)
+    preconditions: Annotated[tuple[Precondition, ...], Field(max_length=MAX_PRECONDITIONS)] = Field(
+        default=(), exclude_if=is_empty
+    )
+    receipt_schema: JsonSchema | None = Field(default=None, exclude_if=is_none)
+    on_misfit: ReceiptCheck | None = Field(default=None, exclude_if=is_none)
+    human: HumanWork | None = Field(default=None, exclude_if=is_none)
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether something undoes it."""
+        return self.compensate is not None or (self.human is not None and self.human.undo is not None)
+
+    @property
+    def misfit(self) -> ReceiptCheck:
+        """What a receipt that does not fit means."""
+        return self.on_misfit or ReceiptCheck()
+
+    @model_validator(mode="after")
+    def _misfit_is_asked(self) -> Self:
+        if self.on_misfit is not None and self.receipt_schema is None:
+            raise ValueError("on_misfit needs a receipt_schema that a receipt may not fit")
+        return self
+
+    @model_validator(mode="after")
+    def _person_is_asked(self) -> Self:
+        if (self.executor is ExecutorKind.HUMAN) is not (self.human is not None):
+            raise ValueError("a human step needs human, and only that has it")
+        if self.human is None:
+            return self
+        if self.receipt_schema is None:
+            raise ValueError("a human step needs a receipt_schema: its form is made from it")
+        of_calls = (self.target, self.request, self.compensate, self.probe, self.timeout_s, self.on_misfit)
+        if any(part is not None for part in of_calls):
+            raise ValueError("target, request, compensate, probe, timeout_s and on_misfit are of calls")
+        return self
+
+    @model_validator(mode="after")
+    def _call_is_named(self) -> Self:
+        if self.executor.calls_target and (self.target is None or self.request is None):
+            raise ValueError("an http step needs target and request")
+        return self

@@ -12,8 +12,9 @@ from sklearn.calibration import calibration_curve
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss
 
+from runtime.contracts.calibration import Knot
 from runtime.kernel import calibration
-from runtime.kernel.calibration import WHOLE, Conformal, Knot, Pair
+from runtime.kernel.calibration import WHOLE, Conformal, Pair
 
 EXACT = 1e-9
 CONFIDENCES = st.integers(0, WHOLE)

@@ -9,9 +9,10 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit.access.permissions import signed_in
+from runtime.contracts.calibration import LEAST_PAIRS
 from runtime.core.views import query_params
 from runtime.kernel import calibration
-from runtime.kernel.calibration import LEAST_PAIRS, WHOLE, Bin
+from runtime.kernel.calibration import WHOLE, Bin
 from runtime.proposals.queries import calibration_pairs
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds

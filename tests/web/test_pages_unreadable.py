@@ -17,6 +17,7 @@ from runtime.guards.models import Guard, Review
 from runtime.registry.models import Agent, Manifest, PolicyKind, Target
 from runtime.state.services import memory
 from tests.support import (
+    calibration_story,
     demo_scenes,
     factories,
     gate_cases,
@@ -90,6 +91,7 @@ def store_everything() -> None:
     memory.write(agent=desk.agent, scope="desk", key="tip", value="buy", source="web:x", ttl_s=None)
     guard_rounds.flagged(desk)
     incident_story.activate(incident_story.rule())
+    calibration_story.write("second-trader")
     assert desk.propose(desk.open(), confidence=0.1)["verdict"] == "ESCALATE"
 
 
@@ -113,6 +115,7 @@ def details() -> list[str]:
         *(f"/escalations/{pk}/" for pk in Escalation.objects.values_list("pk", flat=True)),
         *(f"/reviews/{pk}/" for pk in Review.objects.values_list("pk", flat=True)),
         *(f"/agents/{name}/" for name, _ in agents),
+        *(f"/agents/{name}/calibration/" for name, _ in agents),
         *(f"/agents/{name}/manifests/{version}/" for name, version in agents),
         *(f"/kinds/{name}/?version={version}" for name, version in kinds),
     ]

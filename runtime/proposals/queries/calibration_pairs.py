@@ -5,7 +5,7 @@ Outcomes and verdicts count as the ledger recorded them, since nobody should tru
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from audit import actors, canonical, queries
 from audit.events import Kind
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import Decision, FlowState, OutcomeStatus
+from runtime.contracts.states import Decision, FlowState, Impact, OutcomeStatus
 from runtime.core import clock
 from runtime.flows.models import Proposal
 from runtime.flows.queries.recorded_flow import RecordedFlow
@@ -46,10 +46,26 @@ class Pairs:
     unstated: int
     unlike: int
     is_cut: bool
+    # When each of the proposals behind the pairs came, newest first.
+    came_at: tuple[datetime, ...] = ()
 
 
-def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """What proposals have in common that one map may be made of.
+
+    They were judged by the kind of `kind_digest`, under a manifest with this `model_profile`, at one impact.
+    """
+
+    impact: Impact
+    kind_digest: str
+    model_profile: str | None
+
+
+def of_agent(*, agent: Agent, kind: str = "", alike: Alike | None = None) -> Pairs:
     """The pairs of an agent's newest proposals of a kind (without one: of all) in the last DAYS days.
+
+    With `alike`, only of those that have it in common; of the others nothing is counted.
 
     A proposal that the gate rejected came to nothing, so it is no pair. Good is what succeeded as expected
     and was not changed or stopped by a person, or what the kind that it was judged by says (`good_when`).
@@ -67,12 +83,15 @@ def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
     )
     recorded = _recorded(agent.tenant, read)
     pairs, unsettled, unstated, unlike = list[Pair](), 0, 0, 0
+    came_at: list[datetime] = []
     kinds = _Kinds()
     author, newer = actors.agent(agent.agent_id), dict[UUID, Proposal]()
     for row in read:
         after = newer.get(row.flow_id)
         newer[row.flow_id] = row
         if row.author != author or row.verdict.decision == Decision.REJECT:
+            continue
+        if alike is not None and kinds.alike(row) != alike:
             continue
         if recorded.flow.compare_verdict(row.verdict) is not None:
             unlike += 1
@@ -87,7 +106,9 @@ def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
             unsettled += 1
         else:
             pairs.append(Pair(calibration.millionths(confidence), good))
-    return Pairs(tuple(pairs), unsettled, unstated, unlike, is_cut=len(read) == MOST)
+            came_at.append(row.received_at)
+    is_cut = len(read) == MOST
+    return Pairs(tuple(pairs), unsettled, unstated, unlike, is_cut=is_cut, came_at=tuple(came_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +187,25 @@ class _Kinds:
     """The kinds that proposals were judged by; many were judged by the same rules, which are read once."""
 
     def __init__(self) -> None:
-        self._by_digest: dict[str, KindDocument | None] = {}
+        self._by_digest: dict[str, tuple[KindDocument | None, str, str | None]] = {}
 
     def of(self, row: Proposal) -> KindDocument | None:
         """The kind of a proposal; None where there was none."""
+        return self._read(row)[0]
+
+    def alike(self, row: Proposal) -> Alike:
+        """What a proposal has in common with others; its impact is the one that its verdict names."""
+        impact = canonical.decode(bytes(row.verdict.body))["impact"]
+        _, kind_digest, model_profile = self._read(row)
+        return Alike(Impact(impact), kind_digest, model_profile)
+
+    def _read(self, row: Proposal) -> tuple[KindDocument | None, str, str | None]:
         digest = row.verdict.bundle_id
         if digest not in self._by_digest:
-            self._by_digest[digest] = PolicyBundle.from_bytes(bytes(row.verdict.bundle.body)).kind
+            rules = PolicyBundle.from_bytes(bytes(row.verdict.bundle.body))
+            self._by_digest[digest] = (
+                rules.kind,
+                "" if rules.kind is None else rules.kind.digest,
+                None if rules.manifest is None else rules.manifest.model_profile,
+            )
         return self._by_digest[digest]

@@ -19,7 +19,13 @@ from runtime.guards.views import review_groups, review_pages
 from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
 from runtime.maintenance.views import erase_page, payload_keys_page, replay_runs_page, retention_page
 from runtime.outward.views import receiver_pages
-from runtime.proposals.views import calibration_page, compare_page, record_report_page, replay_page
+from runtime.proposals.views import (
+    calibration_map_pages,
+    calibration_page,
+    compare_page,
+    record_report_page,
+    replay_page,
+)
 from runtime.registry.views import (
     account_actions,
     agent_admin,
@@ -53,6 +59,17 @@ urlpatterns = [
     path("register-agent/", agent_admin.register, name="register-agent"),
     path("agents/<name:agent_id>/", agent_pages.detail, name="agent"),
     path("agents/<name:agent_id>/calibration/", calibration_page.show, name="agent-calibration"),
+    path("agents/<name:agent_id>/calibration/draft/", calibration_map_pages.draft, name="draft-calibration"),
+    path(
+        "agents/<name:agent_id>/calibration/<int:number>/activate/",
+        calibration_map_pages.activate,
+        name="activate-calibration",
+    ),
+    path(
+        "agents/<name:agent_id>/calibration/<int:number>/discard/",
+        calibration_map_pages.discard,
+        name="discard-calibration",
+    ),
     path("agents/<name:agent_id>/edit/", agent_admin.edit, name="edit-agent"),
     path(
         "agents/<name:agent_id>/owner/<int:change>/agree/", agent_admin.agree_to_owner, name="agree-to-owner"

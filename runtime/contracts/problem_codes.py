@@ -597,7 +597,7 @@ class ProblemCode(StrEnum):
         "CALIBRATION_NOT_POSSIBLE",
         409,
         "No map can be made",
-        "The kind is not active, the agent has no manifest, or no impact has thirty proposals with a known end.",
+        "The kind is not active, the agent has no manifest, or nothing new can be said of thirty proposals.",
     )
     CAPACITY_IN_USE = _admin(
         "CAPACITY_IN_USE", 409, "Capacity is in use", "The capacity is below what is in use."

@@ -273,3 +273,13 @@ def _root(value: Fraction) -> Fraction:
     """The square root, to 15 decimals."""
     scale = 10**30
     return Fraction(isqrt(value.numerator * scale // value.denominator), 10**15)
+
+
+def lowered(pairs: Iterable[Pair], knots: Sequence[Knot], *, threshold: int) -> tuple[int, int]:
+    """Of the pairs stated at `threshold` or above: how many a map takes below it, and how many of
+    them were bad.
+
+    What is stated below it asks a person with and without the map. All in millionths.
+    """
+    asked = [pair for pair in pairs if mapped(knots, pair.stated) < threshold <= pair.stated]
+    return len(asked), sum(not pair.good for pair in asked)

@@ -172,9 +172,7 @@ class RegistryRowCheck(LastEntryRows):
         rows = CalibrationMap.objects.values(
             "agent__tenant", "agent__agent_id", *columns, "retired_at", "retired_by", *_STATE
         )
-        named = (
-            (row["agent__tenant"], (row["agent__agent_id"], str(row["version"])), row) for row in rows
-        )
+        named = ((row["agent__tenant"], (row["agent__agent_id"], str(row["version"])), row) for row in rows)
         ends, retirements, now = (self.of(word) for word in ("map end", "map retired", "map now"))
         for entry, row in self.rows(found, "map", named):
             _compare_version(found, "calibrationmap", entry, row)
@@ -266,5 +264,5 @@ def _compare_state(found: Found, table: str, entry: Entry, end: Entry | None, ro
         end or entry, f"{table}.discarded_by", discarded.actor if discarded else "", row["discarded_by"]
     )
     found.same(end or entry, f"{table}.reason", end.payload.get("reason", "") if end else "", row["reason"])
-    if end is not None and not is_discarded:
-        found.same(end, f"{table}.solo", end.payload.get("solo", False), bool(row["solo"]))
+    solo = end is not None and not is_discarded and end.payload.get("solo", False)
+    found.same(end or entry, f"{table}.solo", solo, bool(row["solo"]))

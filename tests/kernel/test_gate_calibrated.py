@@ -66,7 +66,8 @@ def test_a_map_that_says_less_asks_a_person() -> None:
     assert low(verdict) == [("0.4", "0.7")]
     said = next(each.message for each in verdict.findings if each.code == "LOW_CONFIDENCE")
     assert said == (
-        "The confidence that was stated, 0.9, is worth less by calibration; a person decides below the threshold."
+        "The confidence that was stated, 0.9, is worth less by calibration; "
+        "a person decides below the threshold."
     )
     used = verdict.calibrated
     assert used is not None

@@ -23,7 +23,7 @@ from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.models.calibration_maps import CalibrationMap
 from runtime.registry.queries import calibration_maps as maps
 from runtime.registry.services import calibration_maps, kinds, manifests
-from tests.support import api_client, calibrated_agent, factories, gate_cases, worlds
+from tests.support import api_client, calibrated_agent, factories, worlds
 from tests.support.calibrated_agent import PAIRS, propose
 
 world = worlds.shared(calibrated_agent.build)
@@ -95,7 +95,12 @@ def refused(found: object) -> str:
 
 def test_a_map_is_drafted_from_what_became_of_the_proposals() -> None:
     row = drafted()
-    assert (row.version, row.policy_kind, row.impact, row.pairs) == (1, "ADJUST_POSITION", "LOW_IMPACT", PAIRS)
+    assert (row.version, row.policy_kind, row.impact, row.pairs) == (
+        1,
+        "ADJUST_POSITION",
+        "LOW_IMPACT",
+        PAIRS,
+    )
     found = maps.contract_of(row)
     assert [(knot.stated, knot.good) for knot in found.map] == [
         (750_000, 0),
@@ -190,7 +195,12 @@ def test_its_author_cannot_activate_it_and_another_admin_can() -> None:
 
     def by(who: Any) -> object:
         return calibration_maps.activate(
-            tenant=TENANT, agent_id="trader", version="1", seen_active="", reason="Fits", actor=f"user:{who.pk}"
+            tenant=TENANT,
+            agent_id="trader",
+            version="1",
+            seen_active="",
+            reason="Fits",
+            actor=f"user:{who.pk}",
         )
 
     own = by(ada)
@@ -207,11 +217,14 @@ def test_a_map_takes_the_place_of_the_one_before() -> None:
     for _ in range(3):
         calibrated_agent.run(propose(trader, confidence=0.9))
     second = drafted()
-    assert refused(
-        calibration_maps.activate(
-            tenant=TENANT, agent_id="trader", version="2", seen_active="", reason="Newer", actor=BEA
+    assert (
+        refused(
+            calibration_maps.activate(
+                tenant=TENANT, agent_id="trader", version="2", seen_active="", reason="Newer", actor=BEA
+            )
         )
-    ) == "CALIBRATION_MOVED"
+        == "CALIBRATION_MOVED"
+    )
     activated(second, seen="1")
     first.refresh_from_db()
     assert maps.state_of(first) is CalibrationState.SUPERSEDED
@@ -240,7 +253,10 @@ def test_a_draft_can_be_discarded_once() -> None:
 def test_an_unknown_map_is_not_found(version: str) -> None:
     drafted()
     for agent_id in ("trader", "nobody"):
-        for act in (calibration_maps.discard, lambda **named: calibration_maps.activate(seen_active="", **named)):
+        for act in (
+            calibration_maps.discard,
+            lambda **named: calibration_maps.activate(seen_active="", **named),
+        ):
             found = act(tenant=TENANT, agent_id=agent_id, version=version, reason="None", actor=BEA)
             assert agent_id == "nobody" or refused(found) == "NOT_FOUND"
 
@@ -251,7 +267,9 @@ def next_kind(version: str) -> None:
     known = PolicyKind.objects.filter(kind="ADJUST_POSITION", version=version).first()
     if known is None:
         written = {**canonical.decode(bytes(held.body)), "version": version, "title": "Adjust it"}
-        made = kinds.draft(tenant=TENANT, kind="ADJUST_POSITION", text=yaml.safe_dump(written), actor="system")
+        made = kinds.draft(
+            tenant=TENANT, kind="ADJUST_POSITION", text=yaml.safe_dump(written), actor="system"
+        )
         assert not isinstance(made, Problem), made
     done = kinds.activate(
         tenant=TENANT,

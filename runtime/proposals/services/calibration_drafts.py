@@ -18,6 +18,8 @@ from runtime.registry.queries import agent_list, calibration_maps, granted_kinds
 from runtime.registry.services import agents
 from runtime.registry.services.calibration_maps import VersionedCalibration
 
+NOTHING_TO_DRAFT = ProblemCode.CALIBRATION_NOT_POSSIBLE
+
 
 @dataclass(frozen=True, kw_only=True)
 class Drafted:
@@ -67,9 +69,7 @@ def draft(*, tenant: str, agent_id: str, policy_kind: str, actor: str) -> Drafte
                 continue
             versioned = VersionedCalibration(locked, policy_kind=policy_kind, impact=impact)
             made.append(versioned.store(contract, actor=actor, at=clock.now()))
-        few = {
-            impact: len(pairs.pairs) for impact, pairs in found.items() if len(pairs.pairs) < LEAST_PAIRS
-        }
+        few = {impact: len(pairs.pairs) for impact, pairs in found.items() if len(pairs.pairs) < LEAST_PAIRS}
         return Drafted(maps=tuple(made), too_few=few, unchanged=tuple(unchanged))
 
     return work()

@@ -14,6 +14,7 @@ from runtime.registry.models.calibration_maps import CalibrationMap
 from runtime.registry.queries import granted_kinds, recorded_versions, stored_documents
 
 MOST_SHOWN = 50
+_MOST_DIGITS = 9
 
 
 def contract_of(row: CalibrationMap) -> CalibrationDocument:
@@ -65,7 +66,7 @@ def get_active(*, agent: Agent, policy_kind: str, impact: str) -> CalibrationMap
 
 def get_version(*, agent: Agent, version: str) -> CalibrationMap | None:
     """One map by its number as text; None for any other text."""
-    if not version.isascii() or not version.isdigit() or len(version) > 9:
+    if not version.isascii() or not version.isdigit() or len(version) > _MOST_DIGITS:
         return None
     return CalibrationMap.objects.filter(agent=agent, version=int(version)).first()
 

@@ -1,4 +1,4 @@
-"""Versions of manifests, policy kinds, rulesets and calibration maps, compared with the ledger entries about them."""
+"""Versions of manifests, kinds, rulesets and calibration maps, compared with the entries about them."""
 
 from typing import Any
 

@@ -36,9 +36,7 @@ def activate(
 
 
 @transactions.retried
-def discard(
-    *, tenant: str, agent_id: str, version: str, reason: str, actor: str
-) -> CalibrationMap | Problem:
+def discard(*, tenant: str, agent_id: str, version: str, reason: str, actor: str) -> CalibrationMap | Problem:
     """Mark a draft as one that is never activated; its row stays, and its number stays taken."""
     found = _find(tenant=tenant, agent_id=agent_id, version=version)
     if isinstance(found, Problem):
@@ -131,9 +129,7 @@ class VersionedCalibration(versioned_documents.VersionedDocument[CalibrationMap,
         return row
 
     def get_active(self) -> CalibrationMap | None:
-        return calibration_maps.get_active(
-            agent=self.agent, policy_kind=self.policy_kind, impact=self.impact
-        )
+        return calibration_maps.get_active(agent=self.agent, policy_kind=self.policy_kind, impact=self.impact)
 
     def set_active(
         self, row: CalibrationMap, *, actor: str, at: datetime, reason: str = "", solo: bool = False

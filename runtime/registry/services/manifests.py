@@ -16,7 +16,13 @@ from runtime.core import transactions
 from runtime.kernel import manifest_lint, versions
 from runtime.registry.models import Agent, Manifest
 from runtime.registry.queries import manifest_versions, recorded_versions
-from runtime.registry.services import agents, calibration_maps, document_reading, dual_control, versioned_documents
+from runtime.registry.services import (
+    agents,
+    calibration_maps,
+    document_reading,
+    dual_control,
+    versioned_documents,
+)
 from runtime.registry.services.document_reading import DocumentProblem
 from runtime.registry.services.lint_results import LintResult
 from runtime.registry.services.versioned_documents import DraftText

@@ -1,8 +1,9 @@
 """A document with versions: a draft is checked, saved, activated by another admin, or discarded.
 
-Manifests, policy kinds, rulesets and calibration maps are such documents; they differ only in what `VersionedDocument` leaves
-open. A version never changes once it is stored, and its number stays taken. A draft has no effect until
-another admin than its author activates it, in place of the version that the page showed as active.
+Manifests, policy kinds, rulesets and calibration maps are such documents; they differ only in what
+`VersionedDocument` leaves open. A version never changes once it is stored, and its number stays taken. A
+draft has no effect until another admin than its author activates it, in place of the version that the page
+showed as active.
 """
 
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""The decision page: what the runtime recommended, apart from the agent's words, and the calibrated confidence."""
+"""The decision page: what the runtime recommended, apart from the agent's words; calibrated confidence."""
 
 from typing import Any
 from uuid import UUID

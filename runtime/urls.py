@@ -17,7 +17,13 @@ from runtime.flows.views import (
 )
 from runtime.guards.views import review_groups, review_pages
 from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
-from runtime.maintenance.views import erase_page, payload_keys_page, replay_runs_page, retention_page
+from runtime.maintenance.views import (
+    decision_metrics_page,
+    erase_page,
+    payload_keys_page,
+    replay_runs_page,
+    retention_page,
+)
 from runtime.outward.views import receiver_pages
 from runtime.proposals.views import (
     calibration_map_pages,
@@ -189,6 +195,7 @@ urlpatterns = [
     path("people/groups/<int:group>/members/<int:user>/leave/", people_pages.leave, name="leave-group"),
     path("ledger/", ledger_page.index, name="ledger"),
     path("ledger/entries/<stream:stream>/<int:seq>/", entry_page.detail, name="entry"),
+    path("decision-metrics/", decision_metrics_page.show, name="decision-metrics"),
     path("replay/", replay_runs_page.index, name="replay-runs"),
     path("replay/start/", replay_runs_page.start, name="start-replay-run"),
     path("replay/<uuid:run_id>/cancel/", replay_runs_page.cancel, name="cancel-replay-run"),

@@ -3,7 +3,7 @@
 Outcomes and verdicts count as the ledger recorded them, since nobody should trust an agent by forged rows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -77,38 +77,63 @@ def of_agent(*, agent: Agent, kind: str = "", alike: Alike | None = None) -> Pai
     if kind:
         rows = rows.filter(policy_kind=kind)
     read = list(
-        rows.select_related("flow", "verdict__bundle", "intent").order_by("-received_at", "-proposal_id")[
-            :MOST
-        ]
+        rows.select_related("flow", "agent", "verdict__bundle", "intent").order_by(
+            "-received_at", "-proposal_id"
+        )[:MOST]
     )
-    recorded = _recorded(agent.tenant, read)
     pairs, unsettled, unstated, unlike = list[Pair](), 0, 0, 0
     came_at: list[datetime] = []
     kinds = _Kinds()
-    author, newer = actors.agent(agent.agent_id), dict[UUID, Proposal]()
-    for row in read:
+    for end in list_ends(tenant=agent.tenant, rows=read):
+        if not end.is_recorded:
+            unlike += 1
+            continue
+        if alike is not None and kinds.alike(end.row) != alike:
+            continue
+        if end.confidence is None:
+            unstated += 1
+        elif end.good is None:
+            unsettled += 1
+        else:
+            pairs.append(Pair(calibration.millionths(end.confidence), end.good))
+            came_at.append(end.row.received_at)
+    is_cut = len(read) == MOST
+    return Pairs(tuple(pairs), unsettled, unstated, unlike, is_cut=is_cut, came_at=tuple(came_at))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A proposal of an agent that the gate did not reject, with what it stated and whether it went well.
+
+    `good` is None where that is not known. Where the verdict `is_recorded` otherwise, nothing else is said.
+    """
+
+    row: Proposal
+    is_recorded: bool
+    confidence: float | None = None
+    good: bool | None = None
+
+
+def list_ends(*, tenant: str, rows: Sequence[Proposal]) -> Iterator[Ended]:
+    """What became of the agents' own proposals among these, newest first; of a flow all later ones are there.
+
+    Each row has its flow, agent, verdict with bundle, and intent.
+    """
+    recorded = _recorded(tenant, rows)
+    kinds, newer = _Kinds(), dict[UUID, Proposal]()
+    for row in rows:
         after = newer.get(row.flow_id)
         newer[row.flow_id] = row
-        if row.author != author or row.verdict.decision == Decision.REJECT:
-            continue
-        if alike is not None and kinds.alike(row) != alike:
+        if row.author != actors.agent(row.agent.agent_id) or row.verdict.decision == Decision.REJECT:
             continue
         if recorded.flow.compare_verdict(row.verdict) is not None:
-            unlike += 1
+            yield Ended(row, is_recorded=False)
             continue
         confidence = canonical.decode(bytes(row.verdict.input))["proposal"]["confidence"]
         end = _end_of(row, after, recorded)
         judged_by = kinds.of(row)
         good = None if end is None or judged_by is None else _is_good(judged_by, row, end)
-        if confidence is None:
-            unstated += 1
-        elif good is None:
-            unsettled += 1
-        else:
-            pairs.append(Pair(calibration.millionths(confidence), good))
-            came_at.append(row.received_at)
-    is_cut = len(read) == MOST
-    return Pairs(tuple(pairs), unsettled, unstated, unlike, is_cut=is_cut, came_at=tuple(came_at))
+        yield Ended(row, is_recorded=True, confidence=confidence, good=good)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ def test_usage_and_steps_are_telemetry_and_trace(ada: Client) -> None:
     after = by_name(asked(agent="trader"))
     assert (before["telemetry_completeness"][0], after["telemetry_completeness"][0]) == (0, 1)
     other = trader.open_flow()
-    trader.post(f"/flows/{other}/steps", {"step_type": "plan", "digest": "a" * 64}).ok()
+    step = {"step_type": "retrieval", "digest": "ab" * 32, "summary": "Read two filings."}
+    trader.post(f"/flows/{other}/steps", step).ok(201)
     body = api_client.proposal(
         trader.context(other), params={"symbol": "AAPL", "action": "BUY", "quantity": 1}
     )

@@ -23,6 +23,7 @@ from runtime.maintenance.views import (
     payload_keys_page,
     replay_runs_page,
     retention_page,
+    rule_coverage_page,
 )
 from runtime.outward.views import receiver_pages
 from runtime.proposals.views import (
@@ -195,6 +196,7 @@ urlpatterns = [
     path("people/groups/<int:group>/members/<int:user>/leave/", people_pages.leave, name="leave-group"),
     path("ledger/", ledger_page.index, name="ledger"),
     path("ledger/entries/<stream:stream>/<int:seq>/", entry_page.detail, name="entry"),
+    path("rule-coverage/", rule_coverage_page.show, name="rule-coverage"),
     path("decision-metrics/", decision_metrics_page.show, name="decision-metrics"),
     path("replay/", replay_runs_page.index, name="replay-runs"),
     path("replay/start/", replay_runs_page.start, name="start-replay-run"),

@@ -136,6 +136,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/kinds/ADJUST_POSITION/new/",
         "/kinds/new/",
         "/rulesets/",
+        "/rule-coverage/",
         "/rulesets/motor-underwriting/",
         "/ledger/",
         "/conformance/",

@@ -52,6 +52,8 @@ LISTS = (
     "/incidents/",
     "/incidents/rules/",
     "/precedents/",
+    "/decision-metrics/",
+    "/rule-coverage/",
     "/specs/",
 )
 TAMPERED = "This row does not match the ledger."

@@ -35,7 +35,10 @@ def use(rule_id: str) -> RuleUse:
 def propose(agent: api_client.Caller, **params: Any) -> UUID:
     """A proposal of what the desk's own rules select for this driver."""
     dfid = agent.open_flow()
-    action = {"name": "ISSUE_POLICY", "parameters": {**underwriting.DRIVER, "premium_cents": 1, **params}}
+    action = {
+        "name": "ISSUE_POLICY",
+        "parameters": {**underwriting.DRIVER, "premium_cents": underwriting.PREMIUM, **params},
+    }
     option = {"id": "A", "action": action, "utilities": {"margin": 1}, "confidence": 0.9}
     asked = {"objectives": [{"id": "margin", "weight": 1}], "options": [option]}
     package = agent.post(f"/flows/{dfid}/decide", asked).ok()

@@ -1,4 +1,4 @@
-"""How entries about rulesets, their outputs and recommendations are shown."""
+"""How entries about rulesets, their outputs, recommendations and calibration maps are shown."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,4 +27,25 @@ PRESENTERS: Final[Mapping[Kind, Presenter]] = {
         "layers", Lane.REASONING, "Rules evaluated", says("{ruleset} {version}: {status}.")
     ),
     Kind.DECISION_RECOMMENDED: Presenter("thought", Lane.REASONING, "Decision recommended", _recommended),
+    Kind.CALIBRATION_DRAFTED: Presenter(
+        "kind",
+        Lane.SYSTEM,
+        "Calibration map drafted",
+        says("Map {version} for {policy_kind} at {impact}, from {pairs} proposals."),
+    ),
+    Kind.CALIBRATION_ACTIVATED: Presenter(
+        "check",
+        Lane.SYSTEM,
+        "Calibration map activated",
+        says("Map {version} for {policy_kind} at {impact} is active."),
+    ),
+    Kind.CALIBRATION_DISCARDED: Presenter(
+        "cross", Lane.SYSTEM, "Calibration map discarded", says("Map {version}: {reason}.")
+    ),
+    Kind.CALIBRATION_RETIRED: Presenter(
+        "clock",
+        Lane.SYSTEM,
+        "Calibration map retired",
+        says("Map {version} for {policy_kind} at {impact} is no longer asked: {because}."),
+    ),
 }

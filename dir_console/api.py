@@ -18,7 +18,7 @@ from runtime.contracts import api_schemas
 from runtime.core.api import docs_page, openapi
 from runtime.flows.api import feedback_calls, flow_calls
 from runtime.incidents.api import incident_calls
-from runtime.maintenance.api import evidence_calls
+from runtime.maintenance.api import evidence_calls, metric_calls
 from runtime.proposals.api import calibration_calls, proposal_calls, record_report_calls, replay_calls
 from runtime.registry.api import auth, handshake_calls, schema_calls
 from runtime.state.api import artifact_calls, fact_calls, memory_calls
@@ -74,6 +74,7 @@ for router in (
     contract_calls,
     reasoning_calls,
     evidence_calls,
+    metric_calls,
     replay_calls,
     record_calls,
     record_report_calls,

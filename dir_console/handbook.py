@@ -56,6 +56,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "explorer",
             "ledger",
             "records",
+            "decision-metrics",
             "replay",
             "privacy",
             "audit-api",

@@ -24,6 +24,7 @@ from runtime.kernel import effects
 from runtime.outward.models import Receiver
 from runtime.outward.queries import receiver_list
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind
+from runtime.registry.models.calibration_maps import CalibrationMap
 from runtime.registry.services import dual_control
 from runtime.state.models import MemoryItem
 
@@ -171,6 +172,11 @@ def _kinds(asked: Bounds) -> QuerySet[PolicyKind]:
     return PolicyKind.objects.of(asked.tenant).filter(activated_at=None, discarded_at=None)
 
 
+def _maps(asked: Bounds) -> QuerySet[CalibrationMap]:
+    rows = CalibrationMap.objects.filter(agent__tenant=asked.tenant, activated_at=None, discarded_at=None)
+    return rows.exclude(agent__status=AgentStatus.RETIRED)
+
+
 def _owners(asked: Bounds) -> QuerySet[OwnerChange]:
     return OwnerChange.objects.filter(agent__tenant=asked.tenant, agreed_at=None, dropped_at=None)
 
@@ -237,6 +243,18 @@ SOURCES: Final = (
         _kinds,
         "created_at",
         lambda row: (f"{row.kind}, version {row.version}", reverse("kind", args=[row.kind])),
+        author="created_by",
+    ),
+    Source(
+        "maps",
+        "Calibration maps to activate",
+        Permission.MANAGE_REGISTRY,
+        lambda asked: _maps(asked).select_related("agent"),
+        "created_at",
+        lambda row: (
+            f"{row.agent.agent_id}, map {row.version} for {row.policy_kind}",
+            f"{reverse('agent-calibration', args=[row.agent.agent_id])}?map={row.version}",
+        ),
         author="created_by",
     ),
     Source(

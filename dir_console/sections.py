@@ -43,6 +43,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Decision specs", "specs", "kind"),
             ("Decisions", "decisions", "record"),
             ("Records", "records", "shield"),
+            ("Decision metrics", "decision-metrics", "budget"),
             ("Ledger", "ledger", "ledger"),
             ("Replay", "replay-runs", "undo"),
             ("Conformance", "conformance", "check"),

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
+from escalations.advice_contracts import AdviceEvidence
 from escalations.contracts import Family
+from runtime.contracts.calibration import UsedConfidence
 from runtime.contracts.document import Contract, is_empty, is_none, is_one
 from runtime.contracts.facts import AgentFacts
 from runtime.contracts.manifest import Hours
@@ -223,6 +225,10 @@ class JudgedEvidence(EvidenceDocument):
     figures: tuple[FigureShown, ...] | None = Field(default=None, exclude_if=is_none)
     questions: tuple[AnswerEvidence, ...] = Field(default=(), exclude_if=is_empty)
     units: AmountUnits | None = Field(default=None, exclude_if=is_none)
+    # Where an active calibration map was asked: which confidence the gate compared.
+    calibrated: UsedConfidence | None = Field(default=None, exclude_if=is_none)
+    # Where the proposal names a decision package.
+    advice: AdviceEvidence | None = Field(default=None, exclude_if=is_none)
     salt: str | None = Field(default=None, exclude_if=is_none)
 
     @property

@@ -28,7 +28,7 @@ LONGEST_TEXT = 4000
 TYPED = "param:"
 DAY_S = 86_400
 # The parts of the page that a browser reports as opened, or as seen.
-PANES = ("effect", "limits", "facts", "history", "claims", "bundle", "explain", "checks")
+PANES = ("effect", "limits", "facts", "advice", "history", "claims", "bundle", "explain", "checks")
 TRUE_WORDS = frozenset({"on", "true", "1"})
 
 

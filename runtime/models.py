@@ -46,6 +46,7 @@ from runtime.registry.models import (
     Target,
     Workflow,
 )
+from runtime.registry.models.calibration_maps import CalibrationMap
 from runtime.resources.models import ComputeBudget, Reservation, Resource, UsageReport
 from runtime.state.models import Artifact, Fact, FactVersion, MemoryItem
 from runtime.workflows.models import StepCheck, WorkflowPosition
@@ -59,6 +60,7 @@ __all__ = [
     "AuthorityLimitRow",
     "Boot",
     "Bundle",
+    "CalibrationMap",
     "Circuit",
     "ComputeBudget",
     "DecisionPackageRow",

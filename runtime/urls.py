@@ -17,9 +17,22 @@ from runtime.flows.views import (
 )
 from runtime.guards.views import review_groups, review_pages
 from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
-from runtime.maintenance.views import erase_page, payload_keys_page, replay_runs_page, retention_page
+from runtime.maintenance.views import (
+    decision_metrics_page,
+    erase_page,
+    payload_keys_page,
+    replay_runs_page,
+    retention_page,
+    rule_coverage_page,
+)
 from runtime.outward.views import receiver_pages
-from runtime.proposals.views import calibration_page, compare_page, record_report_page, replay_page
+from runtime.proposals.views import (
+    calibration_map_pages,
+    calibration_page,
+    compare_page,
+    record_report_page,
+    replay_page,
+)
 from runtime.registry.views import (
     account_actions,
     agent_admin,
@@ -54,6 +67,17 @@ urlpatterns = [
     path("register-agent/", agent_admin.register, name="register-agent"),
     path("agents/<name:agent_id>/", agent_pages.detail, name="agent"),
     path("agents/<name:agent_id>/calibration/", calibration_page.show, name="agent-calibration"),
+    path("agents/<name:agent_id>/calibration/draft/", calibration_map_pages.draft, name="draft-calibration"),
+    path(
+        "agents/<name:agent_id>/calibration/<int:number>/activate/",
+        calibration_map_pages.activate,
+        name="activate-calibration",
+    ),
+    path(
+        "agents/<name:agent_id>/calibration/<int:number>/discard/",
+        calibration_map_pages.discard,
+        name="discard-calibration",
+    ),
     path("agents/<name:agent_id>/edit/", agent_admin.edit, name="edit-agent"),
     path(
         "agents/<name:agent_id>/owner/<int:change>/agree/", agent_admin.agree_to_owner, name="agree-to-owner"
@@ -175,6 +199,8 @@ urlpatterns = [
     path("people/groups/<int:group>/members/<int:user>/leave/", people_pages.leave, name="leave-group"),
     path("ledger/", ledger_page.index, name="ledger"),
     path("ledger/entries/<stream:stream>/<int:seq>/", entry_page.detail, name="entry"),
+    path("rule-coverage/", rule_coverage_page.show, name="rule-coverage"),
+    path("decision-metrics/", decision_metrics_page.show, name="decision-metrics"),
     path("replay/", replay_runs_page.index, name="replay-runs"),
     path("replay/start/", replay_runs_page.start, name="start-replay-run"),
     path("replay/<uuid:run_id>/cancel/", replay_runs_page.cancel, name="cancel-replay-run"),

@@ -95,7 +95,7 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.TEST_TARGETS: "Test whether a target can be reached.",
         Permission.CLOSE_CIRCUITS: "Close a target's circuit before its time.",
         Permission.MANAGE_REGISTRY: "Register agents, issue keys, change owners, draft and activate "
-        "manifests and policy kinds.",
+        "manifests, policy kinds and calibration maps.",
         Permission.MANAGE_BUDGETS: "Refill escalation tokens and change capacities.",
         Permission.MANAGE_MEMORY: "Release or discard what is in quarantine.",
         Permission.MANAGE_GUARDS: "Switch soft guards on and off.",

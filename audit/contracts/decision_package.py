@@ -27,6 +27,7 @@ TIER_THRESHOLDS: Final[Mapping[str, float]] = {"T0": 0.6, "T1": 0.7, "T2": 0.8, 
 _TYPES: Mapping[str, str] = {"allow": "approve", "require_approval": "route", "deny": "deny"}
 _STATED = "The agent's own statement, compared with a threshold."
 _NOT_STATED = "None was stated."
+MILLION: Final = 1_000_000
 
 
 def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
@@ -57,8 +58,8 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
         "safety_assertions": list(_assertions(judged)),
         "confidence_score": confidence,
         "confidence_interpretation": {
-            "calibration_method": None,
-            "band": _band(confidence, threshold),
+            "calibration_method": flows.calibration_of(judged),
+            "band": _band(_compared(judged), threshold),
             "notes": _NOT_STATED if confidence is None else _STATED,
         },
         "risk_tier": kind.get("risk_tier"),
@@ -102,6 +103,15 @@ def consultations(judged: Judged) -> Iterator[dict[str, Any]]:
 def _threshold(kind: Mapping[str, Any], manifest: Mapping[str, Any]) -> float | None:
     tier = TIER_THRESHOLDS.get(str(kind.get("risk_tier")))
     return None if tier is None else max(tier, manifest.get("escalate_below_confidence") or 0)
+
+
+def _compared(judged: Judged) -> float | None:
+    """The confidence that the gate compared: the smaller of the stated one and that of a calibration map."""
+    used = judged.answer.get("calibrated")
+    stated: float | None = judged.asked["confidence"]
+    if used is None or used["used"] == used["stated"]:
+        return stated
+    return float(used["used"]) / MILLION
 
 
 def _band(confidence: float | None, threshold: float | None) -> str:
@@ -169,11 +179,16 @@ CONTRACT = Contract(
         Field("safety_assertions[].invariant_id", TEXT, f"{_RULES}: constraints, limits and rules, `id`"),
         Field("safety_assertions[].parameters", OBJECT, f"{_RULES}: what each asks"),
         Field("confidence_score", UNIT, f"{_ASKED} `/confidence`, as the agent stated it"),
-        Field("confidence_interpretation.calibration_method", TEXT, "nothing"),
+        Field(
+            "confidence_interpretation.calibration_method",
+            TEXT,
+            f"{_VERDICT} `/calibrated`: the calibration map that was asked",
+        ),
         Field(
             "confidence_interpretation.band",
             one_of("at_or_above_threshold", "below_threshold", "not_compared"),
-            "computed: `confidence_score` against `abstain_threshold`",
+            f"computed: `confidence_score`, or {_VERDICT} `/calibrated/used` where smaller, against "
+            "`abstain_threshold`",
         ),
         Field("confidence_interpretation.notes", TEXT, "constant: whether the agent stated one"),
         Field("risk_tier", one_of("T0", "T1", "T2", "T3"), f"{_RULES} `/kind/risk_tier`"),

@@ -347,3 +347,9 @@ def duration(ms: int) -> str:
     """Milliseconds as a duration of ISO 8601, in seconds."""
     whole, rest = divmod(max(ms, 0), _SECOND_MS)
     return f"PT{whole}.{rest:03d}S" if rest else f"PT{whole}S"
+
+
+def calibration_of(judged: Judged) -> str | None:
+    """Which calibration map was asked about the stated confidence; None where none was."""
+    used = judged.answer.get("calibrated")
+    return None if used is None else f"isotonic map {used['calibration']}, {used['calibration_digest']}"

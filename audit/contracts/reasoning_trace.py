@@ -116,7 +116,7 @@ def _confidence(judged: Judged) -> Iterator[dict[str, Any]]:
         yield {
             "node_id": f"confidence:{judged.proposal_id}",
             "confidence": confidence,
-            "calibration": None,
+            "calibration": flows.calibration_of(judged),
         }
 
 
@@ -178,7 +178,11 @@ CONTRACT = Contract(
         Field("structure.consultation_nodes[].consensus", TEXT, "`review:flagged` `confidence`"),
         Field("structure.confidence_nodes[].node_id", TEXT, "computed: `confidence:` and the proposal's id"),
         Field("structure.confidence_nodes[].confidence", UNIT, "the proposal (object `proposal_digest`)"),
-        Field("structure.confidence_nodes[].calibration", TEXT, "nothing"),
+        Field(
+            "structure.confidence_nodes[].calibration",
+            TEXT,
+            "the verdict (object `verdict_digest`) `/calibrated`: the calibration map that was asked",
+        ),
         Field("structure.synthesis_nodes[].node_id", TEXT, "computed: `synthesis:` and the proposal's id"),
         Field("structure.synthesis_nodes[].weights", TEXTS, "nothing"),
         Field("structure.synthesis_nodes[].constraints", TEXTS, f"{_RULES}: ids of all bounds"),

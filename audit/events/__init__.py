@@ -10,6 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 from audit.events.base import Event, Kind
+from audit.events.calibrations import (
+    CalibrationActivated,
+    CalibrationDiscarded,
+    CalibrationDrafted,
+    CalibrationRetired,
+)
 from audit.events.demo import DemoScenarioEnded, DemoScenarioStarted
 from audit.events.erasure import AttestedStatement, FlowErased
 from audit.events.escalations import (
@@ -217,6 +223,10 @@ __all__ = [
     "AttestedStatement",
     "BudgetRefilled",
     "BudgetSpent",
+    "CalibrationActivated",
+    "CalibrationDiscarded",
+    "CalibrationDrafted",
+    "CalibrationRetired",
     "ChildOpened",
     "CircuitClosed",
     "CircuitOpened",

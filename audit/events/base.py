@@ -185,6 +185,10 @@ class Kind(StrEnum):
     RULESET_DISCARDED = "ruleset:discarded"
     RULES_EVALUATED = "rules:evaluated"
     DECISION_RECOMMENDED = "decision:recommended"
+    CALIBRATION_DRAFTED = "calibration:drafted"
+    CALIBRATION_ACTIVATED = "calibration:activated"
+    CALIBRATION_DISCARDED = "calibration:discarded"
+    CALIBRATION_RETIRED = "calibration:retired"
 
 
 def _id_text(value: Any) -> Any:

@@ -87,6 +87,10 @@ _OF_WORK: Final = frozenset(
         Kind.RULESET_DISCARDED,
         Kind.RULES_EVALUATED,
         Kind.DECISION_RECOMMENDED,
+        Kind.CALIBRATION_DRAFTED,
+        Kind.CALIBRATION_ACTIVATED,
+        Kind.CALIBRATION_DISCARDED,
+        Kind.CALIBRATION_RETIRED,
     }
 )
 _OF_REVIEWS: Final = frozenset(

@@ -21,6 +21,7 @@ from escalations.evidence_contracts import (
 )
 from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
+from escalations.services import advice_evidence
 from runtime.contracts import timestamps
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import Decision, Purpose
@@ -71,6 +72,8 @@ def build(
         type_again=type_again(verdict, kind, amounts),
         # Left out where no amount has a unit: such evidence has the bytes it always had.
         units=amounts if amounts != AmountUnits() else None,
+        calibrated=verdict.calibrated,
+        advice=advice_evidence.of_proposal(proposal.flow, asked),
         difference=verdict.predicted,
         findings=verdict.findings,
         decision=verdict.decision,

@@ -10,6 +10,7 @@ from django.utils.dateparse import parse_datetime
 from audit import canonical
 from escalations.evidence_contracts import AttemptEvidence, FactEvidence, JudgedEvidence, StepEvidence
 from escalations.presenters import BoundView, Piece, bound, segments
+from escalations.views import advice_shown
 from runtime.contracts.states import Direction, StepState
 from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import Difference, FigureShown, Finding, FindingOutcome
@@ -146,6 +147,8 @@ class EvidenceView:
     params: Sequence[tuple[str, str]]
     constraints: Sequence[tuple[str, str]]
     confidence: str
+    calibrated: advice_shown.CalibratedView | None
+    advice: advice_shown.AdviceView | None
     attempts: Sequence[AttemptRow]
     steps: Sequence[saga_steps.StepRow]
     turning_back: bool
@@ -202,6 +205,8 @@ def read(evidence: JudgedEvidence, *, body: bytes, live: LiveFacts = NOTHING_LIV
         params=proposal_presenters.pairs(asked.params, units.params),
         constraints=proposal_presenters.pairs(asked.execution_constraints, units.constraints),
         confidence="" if asked.confidence is None else f"{asked.confidence:g}",
+        calibrated=advice_shown.calibrated(evidence.calibrated),
+        advice=advice_shown.advice(evidence.advice, units.params),
         attempts=[] if tried is None else [_attempt(item) for item in tried.attempts],
         steps=[] if tried is None else saga_steps.of_intent([_step(item) for item in tried.steps], names={}),
         turning_back=tried is not None and tried.direction == Direction.COMPENSATE,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
 
+from runtime.contracts.calibration import ConfidenceUse, is_stated
 from runtime.contracts.document import Contract, Id, is_none
 from runtime.contracts.kind_types import KindName, SemVer, Slug
 
@@ -119,3 +120,5 @@ class ManifestDocument(Contract):
     retry_window_s: Annotated[int, Field(ge=1, le=86_400)] | None = Field(default=None, exclude_if=is_none)
     # What the steps of its flows follow, from their first step on.
     workflow: WorkflowName | None = Field(default=None, exclude_if=is_none)
+    # Whether what it states is compared as it is, or as its active calibration maps have it.
+    confidence: ConfidenceUse = Field(default=ConfidenceUse.STATED, exclude_if=is_stated)

@@ -600,6 +600,24 @@ class ProblemCode(StrEnum):
     RULESET_NOT_A_DRAFT = _admin(
         "RULESET_NOT_A_DRAFT", 409, "Not a draft", "Only a draft of a ruleset can be discarded."
     )
+    CALIBRATION_OUTDATED = _admin(
+        "CALIBRATION_OUTDATED",
+        409,
+        "Calibration map is outdated",
+        "The kind or the model profile is another one than the map was made for.",
+    )
+    CALIBRATION_MOVED = _admin(
+        "CALIBRATION_MOVED", 409, "Another map is active", "Another one was activated since it was shown."
+    )
+    CALIBRATION_NOT_A_DRAFT = _admin(
+        "CALIBRATION_NOT_A_DRAFT", 409, "Not a draft", "Only a draft can be activated or discarded, once."
+    )
+    CALIBRATION_NOT_POSSIBLE = _admin(
+        "CALIBRATION_NOT_POSSIBLE",
+        409,
+        "No map can be made",
+        "The kind is not active, the agent has no manifest, or nothing new can be said of thirty proposals.",
+    )
     CAPACITY_IN_USE = _admin(
         "CAPACITY_IN_USE", 409, "Capacity is in use", "The capacity is below what is in use."
     )

@@ -29,6 +29,8 @@ FIELDS: Mapping[type[Contract], frozenset[str]] = {
 ENFORCED_BY: Mapping[tuple[type[Contract], str], tuple[str, ...]] = {
     (KindDocument, "allowed_outcomes"): ("outcome",),
     (KindDocument, "outputs_schema"): ("outcome", "outputs"),
+    # Calibration maps are those of one model profile.
+    (ManifestDocument, "model_profile"): ("confidence",),
 }
 
 # Where a plain text is a note for people, beside what is enforced.
@@ -38,12 +40,13 @@ _NOTES = {(KindDocument, "required_evidence"), (KindDocument, "red_lines")}
 def places(document: Contract, place: Place = ()) -> Iterator[Place]:
     """Where a document has such a field with a value of its own, in the order of its fields."""
     listed = FIELDS.get(type(document), frozenset())
-    for name, field in type(document).model_fields.items():
+    for name in type(document).model_fields:
         value = getattr(document, name)
-        if any(getattr(document, other) for other in ENFORCED_BY.get((type(document), name), ())):
+        others = ENFORCED_BY.get((type(document), name), ())
+        if any(getattr(document, other) not in (None, _default(document, other)) for other in others):
             continue
         if name in listed:
-            if value != field.get_default(call_default_factory=True, validated_data={}):
+            if value != _default(document, name):
                 yield (*place, name)
         elif isinstance(value, tuple):
             for at, item in enumerate(value):
@@ -53,6 +56,10 @@ def places(document: Contract, place: Place = ()) -> Iterator[Place]:
                     yield (*place, name, at)
         elif name == "approval_mode" and value not in (None, *ApprovalMode):
             yield (*place, name)
+
+
+def _default(document: Contract, name: str) -> object:
+    return type(document).model_fields[name].get_default(call_default_factory=True, validated_data={})
 
 
 def names(document: Contract) -> tuple[str, ...]:

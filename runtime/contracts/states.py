@@ -55,6 +55,16 @@ class ManifestState(Choice):
     DISCARDED = "DISCARDED"
 
 
+class CalibrationState(Choice):
+    """A calibration map is drafted, activated, superseded or retired for good; or it is discarded."""
+
+    DRAFT = "DRAFT"
+    ACTIVE = "ACTIVE"
+    SUPERSEDED = "SUPERSEDED"
+    RETIRED = "RETIRED"
+    DISCARDED = "DISCARDED"
+
+
 class KindState(Choice):
     """A version of a policy kind is drafted, activated, superseded, maybe activated again; or discarded."""
 

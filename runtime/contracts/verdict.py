@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
+from runtime.contracts.calibration import UsedConfidence
 from runtime.contracts.document import Contract, is_empty, is_false, is_none
 from runtime.contracts.states import Decision, Impact
 
@@ -102,6 +103,8 @@ class VerdictDocument(Contract):
     exhausted: bool
     claims: tuple[ResourceClaim, ...] = Field(default=(), exclude_if=is_empty)
     figures: tuple[FigureShown, ...] = Field(default=(), exclude_if=is_empty)
+    # Where an active calibration map was asked, whatever came of it.
+    calibrated: UsedConfidence | None = Field(default=None, exclude_if=is_none)
     # From that of the proposal; none where that has none.
     salt: str | None = Field(default=None, exclude_if=is_none)
 

@@ -11,10 +11,10 @@ from fractions import Fraction
 from math import isqrt
 from typing import Final
 
-# Below this many pairs nothing is said: a number over a handful of pairs would be read as one over many.
-LEAST_PAIRS: Final = 30
+from runtime.contracts.calibration import LEAST_PAIRS, WHOLE_CONFIDENCE, Knot
+
 BINS: Final = 10
-WHOLE: Final = 1_000_000
+WHOLE: Final = WHOLE_CONFIDENCE
 # The square of the 97.5 % quantile of the normal distribution, 1.959963984540054, for Wilson's interval.
 _Z2: Final = Fraction("3.841458820694124")
 
@@ -69,14 +69,6 @@ class Parts:
     resolution: float
     uncertainty: float
     within: float
-
-
-@dataclass(frozen=True, slots=True)
-class Knot:
-    """From `stated` on, up to the next knot, the share that went well is `good`; both in millionths."""
-
-    stated: int
-    good: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,3 +273,13 @@ def _root(value: Fraction) -> Fraction:
     """The square root, to 15 decimals."""
     scale = 10**30
     return Fraction(isqrt(value.numerator * scale // value.denominator), 10**15)
+
+
+def lowered(pairs: Iterable[Pair], knots: Sequence[Knot], *, threshold: int) -> tuple[int, int]:
+    """Of the pairs stated at `threshold` or above: how many a map takes below it, and how many of
+    them were bad.
+
+    What is stated below it asks a person with and without the map. All in millionths.
+    """
+    asked = [pair for pair in pairs if mapped(knots, pair.stated) < threshold <= pair.stated]
+    return len(asked), sum(not pair.good for pair in asked)

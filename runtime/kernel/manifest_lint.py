@@ -30,6 +30,8 @@ RULES: tuple[DiffRule, ...] = (
     # An empty list is what the kinds depend on, which may be more or less than a list.
     DiffRule(path="subscribes", tighter=Tighter.FEWER, prefixes=True, empty_is_absent=True),
     DiffRule(path="escalate_below_confidence", tighter=Tighter.HIGHER, absent=_BOUND),
+    # The smaller of both values counts: asking for maps is never looser.
+    DiffRule(path="confidence", tighter=Tighter.HIGHER, absent=_BOUND),
     DiffRule(path="escalations_per_hour", tighter=Tighter.LOWER),
     DiffRule(path="max_intent_retries", tighter=Tighter.LOWER),
     # Between none and one is the default: which of both is longer depends on the number.

@@ -126,6 +126,10 @@ TABLE: Final = ColumnTable(
             model="runtime.PolicyKind", columns={"title": _RULES, "body": _RULES, "reason": _REASON}
         ),
         OtherColumns(model="runtime.Ruleset", columns={"body": _RULES, "reason": _REASON}),
+        OtherColumns(
+            model="runtime.CalibrationMap",
+            columns={"body": "sums over many flows, no words of one", "reason": _REASON},
+        ),
         OtherColumns(model="runtime.Key", columns={"fact_prefix": _NAME}),
         OtherColumns(
             model="runtime.Receiver",

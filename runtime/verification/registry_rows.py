@@ -12,6 +12,7 @@ from audit.events import Kind
 from audit.verification.row_checks import Entry, Found, NotProved
 from runtime.contracts.states import AgentStatus
 from runtime.registry.models import Agent, Key, Manifest, PolicyKind, Ruleset
+from runtime.registry.models.calibration_maps import CalibrationMap
 from runtime.verification.last_entries import LastEntryRows, Subjects
 
 _SUBJECTS: Subjects = {
@@ -30,6 +31,16 @@ _SUBJECTS: Subjects = {
     Kind.RULESET_REGISTERED: [("ruleset", ("ruleset", "version"))],
     Kind.RULESET_ACTIVATED: [("ruleset end", ("ruleset", "version")), ("ruleset now", ("ruleset",))],
     Kind.RULESET_DISCARDED: [("ruleset end", ("ruleset", "version"))],
+    Kind.CALIBRATION_DRAFTED: [("map", ("agent_id", "version"))],
+    Kind.CALIBRATION_ACTIVATED: [
+        ("map end", ("agent_id", "version")),
+        ("map now", ("agent_id", "policy_kind", "impact")),
+    ],
+    Kind.CALIBRATION_DISCARDED: [("map end", ("agent_id", "version"))],
+    Kind.CALIBRATION_RETIRED: [
+        ("map retired", ("agent_id", "version")),
+        ("map now", ("agent_id", "policy_kind", "impact")),
+    ],
     Kind.KEY_ISSUED: [("key", ("key_id",))],
     Kind.KEY_REVOKED: [("key end", ("key_id",))],
     Kind.BUDGET_SPENT: [("bucket", ("agent_id",))],
@@ -38,7 +49,7 @@ _SUBJECTS: Subjects = {
 
 
 class RegistryRowCheck(LastEntryRows):
-    """Agents, manifests, kinds, rulesets and keys."""
+    """Agents, manifests, kinds, rulesets, calibration maps and keys."""
 
     kinds = frozenset(_SUBJECTS)
     kept_by = _SUBJECTS
@@ -57,6 +68,7 @@ class RegistryRowCheck(LastEntryRows):
             "manifests": self._manifests,
             "kinds": self._kinds,
             "rulesets": self._rulesets,
+            "maps": self._maps,
             "keys": self._keys,
         }
 
@@ -156,6 +168,32 @@ class RegistryRowCheck(LastEntryRows):
             is_active = last is not None and last.payload["version"] == row["version"]
             found.same(last or entry, f"ruleset.active of {row['version']}", is_active, bool(row["active"]))
 
+    def _maps(self, found: Found) -> None:
+        columns = ("version", "policy_kind", "impact", "pairs", "body", "digest", "active")
+        rows = CalibrationMap.objects.values(
+            "agent__tenant", "agent__agent_id", *columns, "retired_at", "retired_by", *_STATE
+        )
+        named = ((row["agent__tenant"], (row["agent__agent_id"], str(row["version"])), row) for row in rows)
+        ends, retirements, now = (self.of(word) for word in ("map end", "map retired", "map now"))
+        for entry, row in self.rows(found, "map", named):
+            _compare_version(found, "calibrationmap", entry, row)
+            for name in ("policy_kind", "impact", "pairs"):
+                found.same(entry, f"calibrationmap.{name}", entry.payload[name], row[name])
+            place = (row["agent__agent_id"], str(row["version"]))
+            end, retired = ends.get((entry.tenant, place)), retirements.get((entry.tenant, place))
+            _compare_state(found, "calibrationmap", entry, end, row)
+            found.then(retired, entry, "calibrationmap.retired_at", row["retired_at"])
+            by = "" if retired is None else retired.actor
+            found.same(retired or entry, "calibrationmap.retired_by", by, row["retired_by"])
+            last = now.get((entry.tenant, (place[0], row["policy_kind"], row["impact"])))
+            is_active = (
+                last is not None
+                and last.kind == Kind.CALIBRATION_ACTIVATED
+                and last.payload["version"] == place[1]
+            )
+            column = f"calibrationmap.active of {place[1]}"
+            found.same(last or entry, column, is_active, bool(row["active"]))
+
     def _keys(self, found: Found) -> None:
         rows = Key.objects.values(
             "tenant",
@@ -198,7 +236,14 @@ _STATE = (
 )
 
 
-_DISCARDED = frozenset({Kind.MANIFEST_DISCARDED, Kind.KIND_DISCARDED, Kind.RULESET_DISCARDED})
+_DISCARDED = frozenset(
+    {
+        Kind.MANIFEST_DISCARDED,
+        Kind.KIND_DISCARDED,
+        Kind.RULESET_DISCARDED,
+        Kind.CALIBRATION_DISCARDED,
+    }
+)
 
 
 def _compare_version(found: Found, table: str, entry: Entry, row: Mapping[str, Any]) -> None:
@@ -220,5 +265,5 @@ def _compare_state(found: Found, table: str, entry: Entry, end: Entry | None, ro
         end or entry, f"{table}.discarded_by", discarded.actor if discarded else "", row["discarded_by"]
     )
     found.same(end or entry, f"{table}.reason", end.payload.get("reason", "") if end else "", row["reason"])
-    if end is not None and not is_discarded:
-        found.same(end, f"{table}.solo", end.payload.get("solo", False), bool(row["solo"]))
+    solo = end is not None and not is_discarded and end.payload.get("solo", False)
+    found.same(end or entry, f"{table}.solo", solo, bool(row["solo"]))

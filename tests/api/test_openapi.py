@@ -77,6 +77,7 @@ CALLS = {
     "GET /api/v1/audit/records/{record_id}",
     "GET /api/v1/audit/records/{record_id}/dsse",
     "GET /api/v1/audit/records/{record_id}/feedback",
+    "GET /api/v1/audit/reports/decision_metrics",
     "GET /api/v1/audit/reports/high_value_outcomes",
     "GET /api/v1/audit/reports/most_denials",
     "GET /api/v1/audit/specs",

@@ -12,8 +12,9 @@ from sklearn.calibration import calibration_curve
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss
 
+from runtime.contracts.calibration import Knot
 from runtime.kernel import calibration
-from runtime.kernel.calibration import WHOLE, Conformal, Knot, Pair
+from runtime.kernel.calibration import WHOLE, Conformal, Pair
 
 EXACT = 1e-9
 CONFIDENCES = st.integers(0, WHOLE)
@@ -181,3 +182,12 @@ def test_too_few_cases_leave_every_option_in_the_set() -> None:
     assert calibration.members({"b": 0, "a": 5}, bound) == ("a", "b")
     tight = calibration.conformal([900_000] * 9, level=900_000)
     assert calibration.members({"b": 899_999, "a": 900_000}, tight) == ("a",)
+
+
+def test_what_a_map_takes_below_a_threshold_asks_a_person_anew() -> None:
+    pairs = [Pair(600_000, False), Pair(700_000, False), Pair(800_000, True), Pair(950_000, True)]
+    knots = (Knot(500_000, 400_000), Knot(900_000, 980_000))
+    # What was stated below it asked a person before, too.
+    assert calibration.lowered(pairs, knots, threshold=700_000) == (2, 1)
+    assert calibration.lowered(pairs, knots, threshold=400_000) == (0, 0)
+    assert calibration.lowered(pairs, (), threshold=1) == (4, 2)

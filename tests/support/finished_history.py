@@ -32,6 +32,7 @@ from runtime.state.services import memory
 from runtime.stops.services import stops
 from tests.support import (
     advised_story,
+    calibration_story,
     event_receivers,
     factories,
     fake_target,
@@ -190,6 +191,7 @@ def _registry(desk: factories.Desk) -> None:
     assert isinstance(spare, credentials.IssuedKey)
     _good(credentials.revoke_key(key_id=spare.key_id, actor="user:1"))
     _other_owner()
+    calibration_story.write("analyst")
     limit = AuthorityLimit(holder="role:operator", amount=900)
     ada = User.objects.get(username="ada")
     _good(authority.set_limit(tenant="default", wanted=limit, actor=f"user:{ada.pk}"))

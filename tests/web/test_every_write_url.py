@@ -29,10 +29,12 @@ from runtime.maintenance.models import LegalHold, PayloadRound, ReplayRun
 from runtime.maintenance.services import replay_runs
 from runtime.outward.models import Receiver
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Ruleset, Stop
+from runtime.registry.models.calibration_maps import CalibrationMap
 from runtime.registry.services import credentials, kinds, manifests, rulesets
 from runtime.state.models import Fact
 from tests.escalations.test_replacing import called
 from tests.support import (
+    calibration_story,
     event_receivers,
     factories,
     gate_cases,
@@ -84,6 +86,7 @@ def standing(db: None) -> dict[str, str]:
     rulesets.VersionedRuleset(factories.TENANT, ruleset.ruleset).register(
         ruleset, actor="system", at=clock.now()
     )
+    calibration_story.draft(desk.agent.agent_id)
     guard_rounds.configure()
     review = guard_rounds.flagged(desk)
     left = called(desk, "UNKNOWN", Reason.IN_DOUBT)
@@ -175,6 +178,7 @@ def snapshot() -> dict[str, object]:
         "kinds": list(
             PolicyKind.objects.order_by("pk").values_list("pk", "version", "active", "discarded_at")
         ),
+        "maps": list(CalibrationMap.objects.values_list("version", "active", "discarded_at")),
         "rulesets": list(Ruleset.objects.values_list("version", "active", "discarded_at")),
         "users": list(User.objects.order_by("pk").values_list("pk", "is_active", "password")),
         "groups": list(Group.objects.order_by("pk").values_list("name", "user")),

@@ -22,13 +22,13 @@ from runtime.registry.models import Agent, Key, OwnerChange
 from runtime.registry.services import credentials, kinds, manifests
 from runtime.state.models import MemoryItem
 from tests.escalations.test_replacing import called
-from tests.support import demo_scenes, factories, gate_cases, guard_rounds
+from tests.support import calibration_story, demo_scenes, factories, gate_cases, guard_rounds
 from tests.web.test_pages import code_in, text_of
 from tests.web.test_separation_of_duty import add
 
 pytestmark = pytest.mark.django_db
 SECTION = re.compile(r'<h2 id="([a-z]+)">')
-ADMINS = {"manifests", "kinds", "owners", "memory", "guards", "keys", "due"}
+ADMINS = {"manifests", "kinds", "maps", "owners", "memory", "guards", "keys", "due"}
 
 
 @pytest.fixture
@@ -43,6 +43,7 @@ def desk() -> factories.Desk:
     kind = gate_cases.kind(version="9.0.0").to_bytes().decode()
     drafted = kinds.draft(tenant="default", text=kind, actor="user:901")
     assert not isinstance(drafted, Problem), drafted
+    calibration_story.draft(agent.agent_id)
     OwnerChange.objects.create(
         agent=agent, owner_before="a", owner_after="b", asked_by="user:901", asked_at=at
     )
@@ -122,8 +123,8 @@ def test_what_is_over_or_not_yet_due_waits_no_more(desk: factories.Desk) -> None
     Circuit.objects.update(state=CircuitState.CLOSED, retry_at=None)
     GuardRun.objects.filter(state="FAILED").update(finished_at=at - timedelta(hours=25))
     MemoryItem.objects.update(quarantined=False)
-    assert sections(ada) == {"manifests", "kinds", "owners"}
-    assert badge(ada) == 3
+    assert sections(ada) == {"manifests", "kinds", "maps", "owners"}
+    assert badge(ada) == 4
     Agent.objects.update(status=AgentStatus.RETIRED)
     assert "manifests" not in sections(ada)
 

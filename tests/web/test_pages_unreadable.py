@@ -18,6 +18,7 @@ from runtime.registry.models import Agent, Manifest, PolicyKind, Ruleset, Target
 from runtime.state.services import memory
 from tests.support import (
     advised_story,
+    calibration_story,
     demo_scenes,
     factories,
     gate_cases,
@@ -55,6 +56,8 @@ LISTS = (
     "/incidents/",
     "/incidents/rules/",
     "/precedents/",
+    "/decision-metrics/",
+    "/rule-coverage/",
     "/specs/",
 )
 TAMPERED = "This row does not match the ledger."
@@ -95,6 +98,7 @@ def store_everything() -> None:
     memory.write(agent=desk.agent, scope="desk", key="tip", value="buy", source="web:x", ttl_s=None)
     guard_rounds.flagged(desk)
     incident_story.activate(incident_story.rule())
+    calibration_story.write("second-trader")
     assert desk.propose(desk.open(), confidence=0.1)["verdict"] == "ESCALATE"
     interrupted_flow.register()
     interrupted_flow.interrupted(interrupted_flow.desk())
@@ -121,6 +125,7 @@ def details() -> list[str]:
         *(f"/escalations/{pk}/" for pk in Escalation.objects.values_list("pk", flat=True)),
         *(f"/reviews/{pk}/" for pk in Review.objects.values_list("pk", flat=True)),
         *(f"/agents/{name}/" for name, _ in agents),
+        *(f"/agents/{name}/calibration/" for name, _ in agents),
         *(f"/agents/{name}/manifests/{version}/" for name, version in agents),
         *(f"/kinds/{name}/?version={version}" for name, version in kinds),
         *(f"/rulesets/{name}/?version={version}" for name, version in rulesets),

@@ -110,6 +110,15 @@ MANIFEST_STATES: Mapping[str, Badge] = {
     states.ManifestState.SUPERSEDED: Badge("idle", "clock", "Superseded"),
     states.ManifestState.DISCARDED: Badge("idle", "cross", "Discarded"),
 }
+CALIBRATION_STATES: Mapping[str, Badge] = {
+    states.CalibrationState.DRAFT: Badge("info", "edit", "Draft"),
+    states.CalibrationState.ACTIVE: Badge("ok", "check", "Active"),
+    states.CalibrationState.SUPERSEDED: Badge("idle", "clock", "Superseded"),
+    states.CalibrationState.RETIRED: Badge(
+        "warn", "exit", "Retired", "Its kind or the model profile changed"
+    ),
+    states.CalibrationState.DISCARDED: Badge("idle", "cross", "Discarded"),
+}
 RESERVATIONS: Mapping[str, Badge] = {
     states.ReservationState.HELD: Badge("info", "clock", "Held"),
     states.ReservationState.PINNED: Badge("accent", "lock", "Pinned"),

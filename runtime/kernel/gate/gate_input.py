@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from runtime.contracts import timestamps
+from runtime.contracts.calibration import CalibrationDocument, ConfidenceUse, UsedConfidence
 from runtime.contracts.document import Contract, is_empty, is_none
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
@@ -17,7 +18,7 @@ from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest
 from runtime.contracts.workflow import WorkflowDocument
-from runtime.kernel import budget_rules, schemas, step_history
+from runtime.kernel import budget_rules, calibration, schemas, step_history
 from runtime.kernel.gate import calls
 from runtime.kernel.rules import declared, evaluate, language
 from runtime.kernel.rules.figures import Figured, work_out
@@ -59,6 +60,8 @@ class PolicyBundle(Contract):
     workflow: WorkflowDocument | None = Field(default=None, exclude_if=is_none)
     # The rulesets that the kind names, as far as they were ever activated.
     rulesets: tuple[RulesetDocument, ...] = Field(default=(), exclude_if=is_empty)
+    # The active maps of agent and kind, by impact, where the manifest asks for calibrated confidence.
+    calibrations: tuple[CalibrationDocument, ...] = Field(default=(), exclude_if=is_empty)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +151,33 @@ class Case:
             return Impact.HIGH_IMPACT
         floor = Impact.HIGH_IMPACT if self.least_approval is ApprovalMode.DESTRUCTIVE else Impact.LOW_IMPACT
         return max(found, floor, key=lambda impact: impact.rank)
+
+    @cached_property
+    def calibrated(self) -> UsedConfidence | None:
+        """What an active calibration map makes of the stated confidence; None where none is asked.
+
+        The map can only lower it (the smaller counts), so that nothing an agent does widens what it may do.
+        """
+        stated, rules = self.proposal.confidence, self.rules
+        if stated is None or self.proposal.by_person or rules.manifest is None or rules.kind is None:
+            return None
+        if rules.manifest.confidence is not ConfidenceUse.CALIBRATED:
+            return None
+        profile, impact = rules.manifest.model_profile, self.impact
+        for one in rules.calibrations:
+            if (one.impact, one.kind_digest, one.model_profile) != (impact, rules.kind.digest, profile):
+                continue
+            given = calibration.millionths(stated)
+            mapped = calibration.mapped(one.map, given)
+            return UsedConfidence(
+                stated=given,
+                mapped=mapped,
+                used=min(given, mapped),
+                calibration=one.version,
+                calibration_digest=one.digest,
+                pairs=one.pairs,
+            )
+        return None
 
     @property
     def least_approval(self) -> ApprovalMode:

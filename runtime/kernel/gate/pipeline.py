@@ -157,6 +157,7 @@ def judge(
         exhausted=exhausted,
         claims=capacity.claims(case) if accepted else (),
         figures=preview.figures(case),
+        calibrated=case.calibrated,
         salt=salts.derive(proposal.salt, of="verdict"),
     )
 

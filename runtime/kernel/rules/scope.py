@@ -23,7 +23,7 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "context": frozenset({"facts"}),
         # Without the fields that are not there where they have no value.
-        "manifest": frozenset(ManifestDocument.model_fields) - {"retry_window_s", "workflow"},
+        "manifest": frozenset(ManifestDocument.model_fields) - {"retry_window_s", "workflow", "confidence"},
         "flow": frozenset({"dfid", "state", "attempts_used", "age_s", "trigger"}),
         "agent": frozenset({"agent_id", "role", "status", "owner"}),
         "history": frozenset(

@@ -146,6 +146,7 @@ _NAMED: Final[Mapping[Kind, Mapped]] = MappingProxyType(
 _ENTITIES: Final = frozenset(
     {
         "agent",
+        "calibration",
         "group",
         "guard",
         "incident_rule",
@@ -183,6 +184,7 @@ _ENTITY_VERBS: Final[Mapping[str, int]] = MappingProxyType(
         "discarded": 4,
         "activated": 10,
         "ended": 11,
+        "retired": 11,
         "paused": 12,
         "resumed": 13,
     }

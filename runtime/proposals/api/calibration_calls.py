@@ -9,9 +9,10 @@ from audit.access import readers
 from audit.api.calls import JSON, canonical_json, describe
 from audit.api.record_schema import listed, members
 from audit.api.refusals import RefusedError, Why
+from runtime.contracts.calibration import Knot
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.kernel.calibration import WHOLE, Bin, Knot, report
+from runtime.kernel.calibration import WHOLE, Bin, report
 from runtime.proposals.queries import calibration_pairs
 from runtime.proposals.queries.calibration_pairs import Pairs
 from runtime.registry.api import auth

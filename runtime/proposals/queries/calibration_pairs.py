@@ -3,9 +3,9 @@
 Outcomes and verdicts count as the ledger recorded them, since nobody should trust an agent by forged rows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from audit import actors, canonical, queries
 from audit.events import Kind
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import Decision, FlowState, OutcomeStatus
+from runtime.contracts.states import Decision, FlowState, Impact, OutcomeStatus
 from runtime.core import clock
 from runtime.flows.models import Proposal
 from runtime.flows.queries.recorded_flow import RecordedFlow
@@ -46,10 +46,26 @@ class Pairs:
     unstated: int
     unlike: int
     is_cut: bool
+    # When each of the proposals behind the pairs came, newest first.
+    came_at: tuple[datetime, ...] = ()
 
 
-def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """What proposals have in common that one map may be made of.
+
+    They were judged by the kind of `kind_digest`, under a manifest with this `model_profile`, at one impact.
+    """
+
+    impact: Impact
+    kind_digest: str
+    model_profile: str | None
+
+
+def of_agent(*, agent: Agent, kind: str = "", alike: Alike | None = None) -> Pairs:
     """The pairs of an agent's newest proposals of a kind (without one: of all) in the last DAYS days.
+
+    With `alike`, only of those that have it in common; of the others nothing is counted.
 
     A proposal that the gate rejected came to nothing, so it is no pair. Good is what succeeded as expected
     and was not changed or stopped by a person, or what the kind that it was judged by says (`good_when`).
@@ -61,33 +77,63 @@ def of_agent(*, agent: Agent, kind: str = "") -> Pairs:
     if kind:
         rows = rows.filter(policy_kind=kind)
     read = list(
-        rows.select_related("flow", "verdict__bundle", "intent").order_by("-received_at", "-proposal_id")[
-            :MOST
-        ]
+        rows.select_related("flow", "agent", "verdict__bundle", "intent").order_by(
+            "-received_at", "-proposal_id"
+        )[:MOST]
     )
-    recorded = _recorded(agent.tenant, read)
     pairs, unsettled, unstated, unlike = list[Pair](), 0, 0, 0
+    came_at: list[datetime] = []
     kinds = _Kinds()
-    author, newer = actors.agent(agent.agent_id), dict[UUID, Proposal]()
-    for row in read:
+    for end in list_ends(tenant=agent.tenant, rows=read):
+        if not end.is_recorded:
+            unlike += 1
+            continue
+        if alike is not None and kinds.alike(end.row) != alike:
+            continue
+        if end.confidence is None:
+            unstated += 1
+        elif end.good is None:
+            unsettled += 1
+        else:
+            pairs.append(Pair(calibration.millionths(end.confidence), end.good))
+            came_at.append(end.row.received_at)
+    is_cut = len(read) == MOST
+    return Pairs(tuple(pairs), unsettled, unstated, unlike, is_cut=is_cut, came_at=tuple(came_at))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A proposal of an agent that the gate did not reject, with what it stated and whether it went well.
+
+    `good` is None where that is not known. Where the verdict `is_recorded` otherwise, nothing else is said.
+    """
+
+    row: Proposal
+    is_recorded: bool
+    confidence: float | None = None
+    good: bool | None = None
+
+
+def list_ends(*, tenant: str, rows: Sequence[Proposal]) -> Iterator[Ended]:
+    """What became of the agents' own proposals among these, newest first; of a flow all later ones are there.
+
+    Each row has its flow, agent, verdict with bundle, and intent.
+    """
+    recorded = _recorded(tenant, rows)
+    kinds, newer = _Kinds(), dict[UUID, Proposal]()
+    for row in rows:
         after = newer.get(row.flow_id)
         newer[row.flow_id] = row
-        if row.author != author or row.verdict.decision == Decision.REJECT:
+        if row.author != actors.agent(row.agent.agent_id) or row.verdict.decision == Decision.REJECT:
             continue
         if recorded.flow.compare_verdict(row.verdict) is not None:
-            unlike += 1
+            yield Ended(row, is_recorded=False)
             continue
         confidence = canonical.decode(bytes(row.verdict.input))["proposal"]["confidence"]
         end = _end_of(row, after, recorded)
         judged_by = kinds.of(row)
         good = None if end is None or judged_by is None else _is_good(judged_by, row, end)
-        if confidence is None:
-            unstated += 1
-        elif good is None:
-            unsettled += 1
-        else:
-            pairs.append(Pair(calibration.millionths(confidence), good))
-    return Pairs(tuple(pairs), unsettled, unstated, unlike, is_cut=len(read) == MOST)
+        yield Ended(row, is_recorded=True, confidence=confidence, good=good)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +212,25 @@ class _Kinds:
     """The kinds that proposals were judged by; many were judged by the same rules, which are read once."""
 
     def __init__(self) -> None:
-        self._by_digest: dict[str, KindDocument | None] = {}
+        self._by_digest: dict[str, tuple[KindDocument | None, str, str | None]] = {}
 
     def of(self, row: Proposal) -> KindDocument | None:
         """The kind of a proposal; None where there was none."""
+        return self._read(row)[0]
+
+    def alike(self, row: Proposal) -> Alike:
+        """What a proposal has in common with others; its impact is the one that its verdict names."""
+        impact = canonical.decode(bytes(row.verdict.body))["impact"]
+        _, kind_digest, model_profile = self._read(row)
+        return Alike(Impact(impact), kind_digest, model_profile)
+
+    def _read(self, row: Proposal) -> tuple[KindDocument | None, str, str | None]:
         digest = row.verdict.bundle_id
         if digest not in self._by_digest:
-            self._by_digest[digest] = PolicyBundle.from_bytes(bytes(row.verdict.bundle.body)).kind
+            rules = PolicyBundle.from_bytes(bytes(row.verdict.bundle.body))
+            self._by_digest[digest] = (
+                rules.kind,
+                "" if rules.kind is None else rules.kind.digest,
+                None if rules.manifest is None else rules.manifest.model_profile,
+            )
         return self._by_digest[digest]

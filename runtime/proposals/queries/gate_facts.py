@@ -18,6 +18,7 @@ from audit import actors, canonical, statements
 from runtime.advice.queries import packages
 from runtime.contexts.models import Snapshot
 from runtime.contracts import timestamps
+from runtime.contracts.calibration import ConfidenceUse
 from runtime.contracts.facts import (
     AgentFacts,
     DecisionFacts,
@@ -27,7 +28,7 @@ from runtime.contracts.facts import (
     ResourceFacts,
     SnapshotFacts,
 )
-from runtime.contracts.manifest import DEFAULT_RETRY_WINDOW_S
+from runtime.contracts.manifest import DEFAULT_RETRY_WINDOW_S, ManifestDocument
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.core.mismatches import Mismatch
@@ -38,6 +39,7 @@ from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, scop
 from runtime.proposals.queries import required_evidence
 from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.queries import (
+    calibration_maps,
     granted_kinds,
     recorded_versions,
     ruleset_versions,
@@ -104,8 +106,26 @@ def compare_rules(*, agent: Agent, kind_name: str) -> tuple[PolicyBundle, tuple[
         kind=kind,
         rulesets=rulesets,
     )
-    wrong = (wrong_manifest, wrong_kind, *wrong_rulesets)
+    rules, wrong_maps = _calibrated(agent, rules)
+    wrong = (wrong_manifest, wrong_kind, *wrong_rulesets, *wrong_maps)
     return rules, tuple(one for one in wrong if one is not None)
+
+
+def _calibrated(agent: Agent, rules: PolicyBundle) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
+    """The rules with the active calibration maps, where the manifest asks for them; most ask no database.
+
+    Where one is not what was activated, the manifest grants nothing: without it, more would be let through.
+    """
+    if rules.kind is None or not _asks_for_maps(rules.manifest):
+        return rules, ()
+    maps, wrong = calibration_maps.compare_active(agent=agent, kind_name=rules.kind.kind)
+    if wrong:
+        return rules.model_copy(update={"manifest": None}), wrong
+    return (rules.model_copy(update={"calibrations": maps}) if maps else rules), ()
+
+
+def _asks_for_maps(manifest: ManifestDocument | None) -> bool:
+    return manifest is not None and manifest.confidence is ConfidenceUse.CALIBRATED
 
 
 def list_bundle_digests(cases: Iterable[tuple[Flow, str]]) -> dict[tuple[UUID, str], str]:
@@ -116,6 +136,7 @@ def list_bundle_digests(cases: Iterable[tuple[Flow, str]]) -> dict[tuple[UUID, s
         (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
     }
     followed = positions.list_bodies([flow.pk for flow, _ in asked])
+    maps = calibration_maps.list_active_bodies({flow.agent_id for flow, _ in asked})
     digests = {}
     for flow, kind in asked:
         agent = flow.agent
@@ -124,7 +145,11 @@ def list_bundle_digests(cases: Iterable[tuple[Flow, str]]) -> dict[tuple[UUID, s
         manifest = bytes(row.body) if row is not None and trusted else None
         body = bodies.get((agent.tenant, kind))
         digests[flow.pk, kind] = _bundle_digest(
-            manifest, body, list_rulesets(flow.tenant, body), followed.get(flow.pk)
+            manifest,
+            body,
+            list_rulesets(flow.tenant, body),
+            followed.get(flow.pk),
+            maps.get((agent.pk, kind), ()),
         )
     return digests
 
@@ -367,13 +392,21 @@ def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _bundle_digest(
-    manifest: bytes | None, kind: bytes | None, rulesets: tuple[bytes, ...], workflow: bytes | None
+    manifest: bytes | None,
+    kind: bytes | None,
+    rulesets: tuple[bytes, ...],
+    workflow: bytes | None,
+    calibrations: tuple[bytes, ...],
 ) -> str:
+    granted = None if manifest is None else stored_documents.manifest_of(manifest)
     rules = PolicyBundle(
-        manifest=None if manifest is None else stored_documents.manifest_of(manifest),
+        manifest=granted,
         kind=None if kind is None else stored_documents.kind_of(kind),
         rulesets=tuple(stored_documents.ruleset_of(body) for body in rulesets),
         workflow=None if workflow is None else workflow_versions.document_of(workflow),
+        calibrations=tuple(stored_documents.calibration_of(body) for body in calibrations)
+        if kind is not None and _asks_for_maps(granted)
+        else (),
     )
     return rules.digest
 

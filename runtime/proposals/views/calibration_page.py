@@ -9,10 +9,12 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit.access.permissions import signed_in
+from runtime.contracts.calibration import LEAST_PAIRS
 from runtime.core.views import query_params
 from runtime.kernel import calibration
-from runtime.kernel.calibration import LEAST_PAIRS, WHOLE, Bin
+from runtime.kernel.calibration import WHOLE, Bin
 from runtime.proposals.queries import calibration_pairs
+from runtime.proposals.views import calibration_map_pages
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
 from runtime.registry.views import agent_lookup
@@ -59,6 +61,7 @@ def show(request: HttpRequest, agent_id: str) -> HttpResponse:
         "scores": [] if said is None else _scores(said),
         "map": [] if said is None else [(_text(knot.stated), _text(knot.good)) for knot in said.map],
         "what_if": _what_if(request, agent, found.pairs),
+        **calibration_map_pages.shown(request, agent),
     }
     return render(request, "runtime/calibration.html", context)
 

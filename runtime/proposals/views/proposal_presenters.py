@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from audit import actors, canonical
+from runtime.contracts.calibration import WHOLE_CONFIDENCE
 from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.core.views import labels, times
@@ -47,6 +48,8 @@ class ProposalView:
     valid_until: datetime
     params: list[tuple[str, str]]
     confidence: str
+    # What an active calibration map made of it; empty where none was asked.
+    calibrated: str
     explain: str
     expected: list[tuple[str, str]]
     fact_units: Mapping[str, str]
@@ -59,7 +62,8 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> ProposalView:
     """Return the proposal from its stored bytes; its `explain` stays unverified."""
     body = canonical.decode(bytes(proposal.body))
     verdict = getattr(proposal, "verdict", None)
-    found = VerdictDocument.from_bytes(bytes(verdict.body)).findings if verdict else ()
+    answer = VerdictDocument.from_bytes(bytes(verdict.body)) if verdict else None
+    found, used = ((), None) if answer is None else (answer.findings, answer.calibrated)
     units = _units_of(verdict) if verdict else AmountUnits()
     confidence = body.get("confidence")
     return ProposalView(
@@ -72,6 +76,7 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> ProposalView:
         valid_until=proposal.valid_until,
         params=pairs(body.get("params"), units.params),
         confidence="" if confidence is None else f"{confidence:g}",
+        calibrated="" if used is None else f"{used.mapped / WHOLE_CONFIDENCE:g}",
         explain=labels.visible_lines(proposal.explain),
         expected=expected(proposal, units.facts),
         fact_units=units.facts,

@@ -1,4 +1,4 @@
-"""Versions of manifests, policy kinds and rulesets, compared with the ledger entries about them."""
+"""Versions of manifests, kinds, rulesets and calibration maps, compared with the entries about them."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from audit import actors, cells, queries
 from audit.events import Kind
 from runtime.core import mismatches
 from runtime.registry.models import Agent, Manifest, PolicyKind, Ruleset
+from runtime.registry.models.calibration_maps import CalibrationMap
 
 _MOST_CONFIRMED = 10_000
 
@@ -58,6 +59,28 @@ def compare_drafted_ruleset(row: Ruleset) -> mismatches.Mismatch | None:
     drafted = Kind.RULESET_REGISTERED
     author = _compare_author("ruleset.created_by", _place_of_ruleset(row, drafted), "ruleset", row.created_by)
     return compare_ruleset(row, by=drafted) or author
+
+
+def compare_calibration(
+    agent: Agent, row: CalibrationMap, *, by: Kind = Kind.CALIBRATION_ACTIVATED
+) -> mismatches.Mismatch | None:
+    """Whether a calibration map is the one that was activated. Asks the ledger once per process and map.
+
+    A draft has an entry of another kind: `by` CALIBRATION_DRAFTED.
+    """
+    return _compare_version("calibrationmap.body", _place_of_map(agent, row, by), "agent_id", row.body)
+
+
+def compare_drafted_calibration(agent: Agent, row: CalibrationMap) -> mismatches.Mismatch | None:
+    """Whether a calibration map is what was drafted, and by whom: asked before it is activated."""
+    drafted = Kind.CALIBRATION_DRAFTED
+    place = _place_of_map(agent, row, drafted)
+    author = _compare_author("calibrationmap.created_by", place, "agent_id", row.created_by)
+    return compare_calibration(agent, row, by=drafted) or author
+
+
+def _place_of_map(agent: Agent, row: CalibrationMap, kind: Kind) -> tuple[str, str, Kind, str, str]:
+    return agent.tenant, actors.agent(agent.agent_id), kind, agent.agent_id, str(row.version)
 
 
 def _place_of_manifest(agent: Agent, row: Manifest, kind: Kind) -> tuple[str, str, Kind, str, str]:

@@ -1,7 +1,8 @@
-"""Stored manifests, policy kinds and rulesets as contracts, each read once per body."""
+"""Stored manifests, policy kinds, rulesets and calibration maps as contracts, each read once per body."""
 
 from functools import lru_cache
 
+from runtime.contracts.calibration import CalibrationDocument
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.ruleset import RulesetDocument
@@ -23,3 +24,9 @@ def kind_of(body: bytes) -> KindDocument:
 def ruleset_of(body: bytes) -> RulesetDocument:
     """The ruleset of its stored bytes, read once."""
     return RulesetDocument.from_bytes(body)
+
+
+@lru_cache(maxsize=1024)
+def calibration_of(body: bytes) -> CalibrationDocument:
+    """The calibration map of its stored bytes, read once."""
+    return CalibrationDocument.from_bytes(body)

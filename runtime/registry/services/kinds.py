@@ -25,6 +25,7 @@ from runtime.registry.queries import (
     target_endpoints,
 )
 from runtime.registry.services import (
+    calibration_maps,
     document_checks,
     document_reading,
     dual_control,
@@ -150,6 +151,7 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
         if _swap(row, active=True) != 1:
             raise transactions.ConcurrentUpdateError
         row.active = True
+        calibration_maps.retire_of_kind(tenant=self.tenant, policy_kind=row.kind, actor=actor, at=at)
         return events.KindActivated(
             policy_kind=row.kind,
             version=row.version,

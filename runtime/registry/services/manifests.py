@@ -16,7 +16,13 @@ from runtime.core import transactions
 from runtime.kernel import manifest_lint, versions
 from runtime.registry.models import Agent, Manifest
 from runtime.registry.queries import manifest_versions, recorded_versions
-from runtime.registry.services import agents, document_reading, dual_control, versioned_documents
+from runtime.registry.services import (
+    agents,
+    calibration_maps,
+    document_reading,
+    dual_control,
+    versioned_documents,
+)
 from runtime.registry.services.document_reading import DocumentProblem
 from runtime.registry.services.lint_results import LintResult
 from runtime.registry.services.versioned_documents import DraftText
@@ -112,6 +118,8 @@ class AgentManifest(versioned_documents.VersionedDocument[Manifest, ManifestDocu
         row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
         row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
         Agent.objects.filter(pk=self.agent.pk).update(active_manifest=row)
+        profile = manifest_versions.contract_of(row).model_profile
+        calibration_maps.retire_of_agent(self.agent, model_profile=profile, actor=actor, at=at)
         return events.ManifestActivated(
             agent_id=self.agent.agent_id, version=row.version, digest=row.digest, reason=reason, solo=solo
         )

@@ -1,8 +1,9 @@
 """A document with versions: a draft is checked, saved, activated by another admin, or discarded.
 
-Manifests, policy kinds and rulesets are such documents; they differ only in what `VersionedDocument` leaves
-open. A version never changes once it is stored, and its number stays taken. A draft has no effect until
-another admin than its author activates it, in place of the version that the page showed as active.
+Manifests, policy kinds, rulesets and calibration maps are such documents; they differ only in what
+`VersionedDocument` leaves open. A version never changes once it is stored, and its number stays taken. A
+draft has no effect until another admin than its author activates it, in place of the version that the page
+showed as active.
 """
 
 from abc import ABC, abstractmethod
@@ -18,13 +19,14 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock
 from runtime.registry.models import Manifest, PolicyKind, Ruleset
+from runtime.registry.models.calibration_maps import CalibrationMap
 from runtime.registry.services import document_reading, dual_control
 from runtime.registry.services.document_reading import DocumentProblem
 from runtime.registry.services.lint_results import LintMessage, LintResult
 
 LONGEST_REASON = 500
 
-Row = TypeVar("Row", Manifest, PolicyKind, Ruleset)
+Row = TypeVar("Row", Manifest, PolicyKind, Ruleset, CalibrationMap)
 Document = TypeVar("Document", bound=Contract)
 
 
@@ -94,8 +96,11 @@ class VersionedDocument(ABC, Generic[Row, Document]):
         checked = self.check(draft)
         if checked.contract is None or not checked.is_sound:
             return checked.refusal(code=self.unsound)
-        at = clock.now()
-        row, registered = self.register(checked.contract, actor=actor, at=at)
+        return self.store(checked.contract, actor=actor, at=clock.now())
+
+    def store(self, contract: Document, *, actor: str, at: datetime) -> Row:
+        """Register what speaks against nothing as a draft, with its entry."""
+        row, registered = self.register(contract, actor=actor, at=at)
         self._append(registered, actor=actor, at=at)
         return row
 
@@ -116,7 +121,7 @@ class VersionedDocument(ABC, Generic[Row, Document]):
         if isinstance(row, Problem):
             return row
         active = self.get_active()
-        active_version = "" if active is None else active.version
+        active_version = "" if active is None else str(active.version)
         if active_version != seen_active and active != row:
             return self.refuse_moved(row, active=active_version)
         approved = self.may_activate(row, actor=actor)

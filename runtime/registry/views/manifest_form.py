@@ -7,6 +7,7 @@ from django.http import QueryDict
 
 from audit.events import Kind
 from runtime.contracts import recorded_only
+from runtime.contracts.calibration import ConfidenceUse
 from runtime.contracts.manifest import MemoryAccess, Weekday
 from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel import units
@@ -167,6 +168,13 @@ def _budgets() -> list[Control]:
             place=("escalate_below_confidence",),
             label="Escalates below confidence",
             hint="From 0 to 1. A person is asked where the agent states less.",
+        ),
+        Choice(
+            place=("confidence",),
+            label="Confidence that counts",
+            options=((ConfidenceUse.CALIBRATED.value, "calibrated, where a map is active"),),
+            blank="as it is stated",
+            hint="A calibration map can only lower what the agent states.",
         ),
         WholeNumber(
             place=("escalations_per_hour",),

@@ -56,6 +56,7 @@ def bounds(body: Body) -> list[tuple[str, str]]:
     hours = body.get("hours") or {}
     made = [
         ("Escalates below confidence", body.get("escalate_below_confidence")),
+        ("Confidence that counts", body.get("confidence")),
         ("Escalations per hour", body.get("escalations_per_hour")),
         ("Proposals per minute", body.get("proposals_per_minute")),
         ("Attempts per flow", body.get("max_intent_retries")),

@@ -1,4 +1,4 @@
-"""What the pages of manifests, policy kinds and rulesets share: the forms that decide, and the versions."""
+"""What the pages of manifests, kinds, rulesets and maps share: the forms that decide, and the versions."""
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -14,10 +14,11 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.core.views import error_page, labels
 from runtime.registry.models import Manifest, PolicyKind, Ruleset
+from runtime.registry.models.calibration_maps import CalibrationMap
 from runtime.registry.queries import people
 from runtime.registry.services import dual_control
 
-Versioned = Manifest | PolicyKind | Ruleset
+Versioned = Manifest | PolicyKind | Ruleset | CalibrationMap
 Row = TypeVar("Row", PolicyKind, Ruleset)
 
 
@@ -30,7 +31,7 @@ def activate(
         reason=request.POST.get("reason", ""),
         actor=actor_of(request.user),
     )
-    return _answered(request, answer, page=page, done=done)
+    return answered(request, answer, page=page, done=done)
 
 
 def discard(
@@ -38,7 +39,7 @@ def discard(
 ) -> HttpResponse:
     """Discard a draft: it can never be activated."""
     answer = work(reason=request.POST.get("reason", ""), actor=actor_of(request.user))
-    return _answered(request, answer, page=page, done=done)
+    return answered(request, answer, page=page, done=done)
 
 
 def permissions(request: HttpRequest, approved: dual_control.Approved | Problem) -> dict[str, Any]:
@@ -68,7 +69,8 @@ def listed(versions: Sequence[Row], shown: Row, state_of: Callable[[Row], KindSt
     return {"versions": rows, "this": next(row for row in rows if row["is_shown"])}
 
 
-def _answered(request: HttpRequest, answer: Versioned | Problem, *, page: str, done: str) -> HttpResponse:
+def answered(request: HttpRequest, answer: Versioned | Problem, *, page: str, done: str) -> HttpResponse:
+    """Lead back to the page with a message, or say why nothing was done."""
     if isinstance(answer, Problem):
         if answer.status == HTTPStatus.NOT_FOUND:
             raise Http404

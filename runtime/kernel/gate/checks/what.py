@@ -7,6 +7,7 @@ from runtime.contracts.policy_kind import InvariantPlace, RiskTier
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Finding
 from runtime.kernel import versions
+from runtime.kernel.calibration import WHOLE
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.gate_input import Case
@@ -180,20 +181,28 @@ def check_rules(case: Case) -> Iterable[Finding]:
 def check_confidence(case: Case) -> Iterable[Finding]:
     """Is the agent sure enough, and does anybody ask for a person? (DIR paper, 9.2: model uncertainty)
 
-    LOW_CONFIDENCE, REVIEW_REQUESTED, REVIEW_REQUIRED; confidence is not asked of a person.
+    LOW_CONFIDENCE, REVIEW_REQUESTED, REVIEW_REQUIRED; confidence is not asked of a person. Where the manifest
+    asks for calibrated confidence and a map is active, the smaller of what was stated and what it maps to
+    counts.
 
     The stricter of the manifest's threshold and the tier's counts, and no confidence counts as low. But a T0
     or T1 kind asks for it only where the manifest sets a threshold: the paper's own example proposal (5.2)
     carries none.
     """
-    if case.proposal.by_person:
+    proposed = case.proposal
+    if proposed.by_person:
         return
-    given, wanted = case.proposal.confidence, case.manifest.escalate_below_confidence
+    given, wanted = proposed.confidence, case.manifest.escalate_below_confidence
     threshold = max(case.kind.confidence_threshold, wanted or 0.0)
     is_spared = given is None and wanted is None and case.kind.risk_tier in {RiskTier.T0, RiskTier.T1}
+    used = case.calibrated
+    if used is not None and used.used < used.stated:
+        given = used.used / WHOLE
     is_low = given is None or given < threshold
     if is_low and not is_spared and not case.kind.confidence_waiver:
         words = "No confidence was given" if given is None else "The confidence is low"
+        if used is not None and used.used < used.stated:
+            words = f"The confidence that was stated, {proposed.confidence}, is worth less by calibration"
         yield findings.refer(
             CheckName.CONFIDENCE,
             Reason.LOW_CONFIDENCE,
@@ -201,7 +210,7 @@ def check_confidence(case: Case) -> Iterable[Finding]:
             proposed_value=given,
             limit=threshold,
         )
-    if case.proposal.human_review_required:
+    if proposed.human_review_required:
         yield findings.refer(CheckName.CONFIDENCE, Reason.REVIEW_REQUESTED, "The agent asked for a person.")
     if case.kind.risk_tier is RiskTier.T3 and not case.manifest.waive_tier3_review:
         yield findings.refer(

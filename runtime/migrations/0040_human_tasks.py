@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runtime', '0038_rulesets'),
+        ('runtime', '0039_newest_flows_of_a_workflow'),
     ]
 
     operations = [

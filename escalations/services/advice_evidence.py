@@ -1,0 +1,103 @@
+"""The decision package that a proposal names, as a part of its evidence: words of the runtime."""
+
+from collections.abc import Mapping
+
+from audit import canonical, cells, queries
+from audit.events import Kind
+from escalations.advice_contracts import (
+    AdviceEvidence,
+    AlternativeEvidence,
+    DroppedEvidence,
+    RuleMatchEvidence,
+    RuleOutputEvidence,
+)
+from runtime.advice.models import DecisionPackageRow, RuleOutput
+from runtime.advice.queries import packages, rule_outputs
+from runtime.contracts.proposal import ProposalDocument
+from runtime.flows.models import Flow
+
+
+def of_proposal(flow: Flow, asked: ProposalDocument) -> AdviceEvidence | None:
+    """The package that a proposal names, with the rule output that it stands on; None where it names none.
+
+    A row that the ledger did not record as it is now is named and not shown: nobody recommended that.
+    """
+    if asked.decision_id is None:
+        return None
+    row = packages.get_package(flow=flow, decision_id=asked.decision_id)
+    if row is None:
+        return AdviceEvidence(decision_id=asked.decision_id, differs=("decisionpackagerow",))
+    differs = _differing(flow, row)
+    if differs:
+        return AdviceEvidence(decision_id=asked.decision_id, differs=differs)
+    package = packages.document_of(row)
+    selected = package.selected_action
+    action, params = ("", {}) if selected is None else (selected.name, dict(selected.parameters))
+    proposed = canonical.encode([asked.policy_kind, asked.params])
+    return AdviceEvidence(
+        decision_id=package.decision_id,
+        package_digest=canonical.digest(bytes(row.body)),
+        method=package.method,
+        action=action,
+        params=params,
+        expected_utility=package.expected_utility,
+        confidence=package.confidence_score,
+        needs_person=package.human_review_required,
+        is_followed=canonical.encode([action, params]) == proposed,
+        alternatives=tuple(
+            AlternativeEvidence(
+                id=each.id,
+                action=each.action.name,
+                params=dict(each.action.parameters),
+                expected_utility=each.expected_utility,
+                confidence=each.confidence,
+                trade_offs=tuple((part.objective, part.difference) for part in each.trade_offs),
+            )
+            for each in package.alternatives
+        ),
+        dropped=tuple(DroppedEvidence(id=each.id, reason=each.reason) for each in package.dropped),
+        rules=None if row.rule_output is None else _rules(row.rule_output),
+    )
+
+
+def _rules(row: RuleOutput) -> RuleOutputEvidence:
+    output = rule_outputs.document_of(row)
+    return RuleOutputEvidence(
+        rule_output_id=output.rule_output_id,
+        ruleset=f"{output.ruleset}@{output.ruleset_version}",
+        status=output.status,
+        matches=tuple(
+            RuleMatchEvidence(
+                rule_id=match.rule_id,
+                version=match.rule_version,
+                decides=match.decides,
+                action=match.action_proposal.action,
+                params=dict(match.action_proposal.params),
+                certainty=match.certainty,
+                mandatory=match.mandatory,
+                justification=match.justification,
+            )
+            for match in output.matches
+        ),
+        guardrails=tuple((guard.invariant_id, guard.detail) for guard in output.guardrails_triggered),
+        conflicts=tuple((", ".join(each.rule_ids), each.rationale) for each in output.conflicts),
+        residuals=output.residuals,
+    )
+
+
+def _differing(flow: Flow, row: DecisionPackageRow) -> tuple[str, ...]:
+    """Which of the two rows is not what the entries of the flow say."""
+    recorded: Mapping[str, str] = {
+        str(said["decision_id" if kind is Kind.DECISION_RECOMMENDED else "rule_output_id"]): str(
+            said["package_digest" if kind is Kind.DECISION_RECOMMENDED else "output_digest"]
+        )
+        for kind, said in queries.list_payloads(
+            tenant=flow.tenant,
+            stream=str(flow.dfid),
+            kinds=(Kind.DECISION_RECOMMENDED, Kind.RULES_EVALUATED),
+        )
+    }
+    rows: list[tuple[str, DecisionPackageRow | RuleOutput]] = [("decisionpackagerow.body", row)]
+    if row.rule_output is not None:
+        rows.append(("ruleoutput.body", row.rule_output))
+    return tuple(name for name, each in rows if recorded.get(str(each.pk)) != cells.digest_of(each.body))

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from runtime.contracts.document import Contract
-from runtime.contracts.policy_kind import KindName, Slug
+from runtime.contracts.kind_types import KindName, Slug
 from runtime.contracts.states import Impact
 
 WHOLE_CONFIDENCE = 1_000_000

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models.constants import OnConflict
 
@@ -104,10 +105,7 @@ def judge(
         decision=decision,
     )
     if isinstance(followed, Standing):
-        facts = facts.model_copy(update={"workflow": followed.fold})
-        if rules.kind is not None and gate_facts.reads_steps(rules.kind, document.conditions):
-            steps = step_history.of_flow(flow, followed.document)
-            facts = facts.model_copy(update={"steps": steps})
+        facts = facts.model_copy(update=_of_workflow(flow, followed, rules, document))
     case = Case(proposal=document, facts=facts, rules=rules, now_ms=document.received_at_ms, gate=NEWEST)
     retry_key = ""
     if counts_other_flows:
@@ -167,6 +165,15 @@ def judge(
         followed=followed if isinstance(followed, Standing) else None,
         redacted=explained.times,
     )
+
+
+def _of_workflow(
+    flow: Flow, followed: Standing, rules: PolicyBundle, document: ProposalDocument
+) -> dict[str, Any]:
+    """The facts of a flow that follows a workflow: its position, and its steps where they are read."""
+    if rules.kind is None or not gate_facts.reads_steps(rules.kind, document.conditions):
+        return {"workflow": followed.fold}
+    return {"workflow": followed.fold, "steps": step_history.of_flow(flow, followed.document)}
 
 
 def _retry_key(case: Case) -> str:

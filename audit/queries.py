@@ -21,9 +21,9 @@ def list_payloads(*, tenant: str, stream: str, kinds: Collection[Kind]) -> list[
     return [(kind, body["payload"]) for kind, body in _decoded(rows)]
 
 
-def last_payload(*, tenant: str, stream: str, kind: Kind) -> dict[str, Any] | None:
-    """The payload of the last entry of a kind in a stream; None without one, or if it cannot be read."""
-    rows = _of_stream(tenant, stream, (kind,)).order_by("-seq").values_list("id", "kind", "body")
+def last_payload(*, tenant: str, stream: str, kinds: Collection[Kind]) -> dict[str, Any] | None:
+    """The payload of the last entry of these kinds in a stream; None without one, or if it cannot be read."""
+    rows = _of_stream(tenant, stream, kinds).order_by("-seq").values_list("id", "kind", "body")
     return next((body["payload"] for _, body in _decoded(rows[:1])), None)
 
 

@@ -1,9 +1,6 @@
 """The decision package that a proposal names, as a part of its evidence: words of the runtime."""
 
-from collections.abc import Mapping
-
-from audit import canonical, cells, queries
-from audit.events import Kind
+from audit import canonical
 from escalations.advice_contracts import (
     AdviceEvidence,
     AlternativeEvidence,
@@ -27,7 +24,7 @@ def of_proposal(flow: Flow, asked: ProposalDocument) -> AdviceEvidence | None:
     row = packages.get_package(flow=flow, decision_id=asked.decision_id)
     if row is None:
         return AdviceEvidence(decision_id=asked.decision_id, differs=("decisionpackagerow",))
-    differs = _differing(flow, row)
+    differs = _differing(row)
     if differs:
         return AdviceEvidence(decision_id=asked.decision_id, differs=differs)
     package = packages.document_of(row)
@@ -85,19 +82,10 @@ def _rules(row: RuleOutput) -> RuleOutputEvidence:
     )
 
 
-def _differing(flow: Flow, row: DecisionPackageRow) -> tuple[str, ...]:
+def _differing(row: DecisionPackageRow) -> tuple[str, ...]:
     """Which of the two rows is not what the entries of the flow say."""
-    recorded: Mapping[str, str] = {
-        str(said["decision_id" if kind is Kind.DECISION_RECOMMENDED else "rule_output_id"]): str(
-            said["package_digest" if kind is Kind.DECISION_RECOMMENDED else "output_digest"]
-        )
-        for kind, said in queries.list_payloads(
-            tenant=flow.tenant,
-            stream=str(flow.dfid),
-            kinds=(Kind.DECISION_RECOMMENDED, Kind.RULES_EVALUATED),
-        )
-    }
-    rows: list[tuple[str, DecisionPackageRow | RuleOutput]] = [("decisionpackagerow.body", row)]
-    if row.rule_output is not None:
-        rows.append(("ruleoutput.body", row.rule_output))
-    return tuple(name for name, each in rows if recorded.get(str(each.pk)) != cells.digest_of(each.body))
+    compared = (
+        packages.compare(row),
+        None if row.rule_output is None else rule_outputs.compare(row.rule_output),
+    )
+    return tuple(mismatch.row for mismatch in compared if mismatch is not None)

@@ -67,10 +67,14 @@ def _of_flow(*, dfid: UUID) -> QuerySet[WorkflowPosition]:
 _OF_FLOW: Final = statements.Read(_of_flow)
 
 
+# Their entries hold the commitment to the fold that they left.
+_MOVES: Final = (Kind.STEP_TAKEN, Kind.FLOW_CONTINUED)
+
+
 def compare(row: WorkflowPosition) -> Mismatch | None:
-    """Whether the fold is as the last step left it, or before the first as its workflow begins."""
+    """Whether the fold is as the last step or person left it, or before the first as its workflow begins."""
     tenant = row.workflow.tenant
-    last = queries.last_payload(tenant=tenant, stream=str(row.flow_id), kind=Kind.STEP_TAKEN)
+    last = queries.last_payload(tenant=tenant, stream=str(row.flow_id), kinds=_MOVES)
     if last is None and is_at_start(row):
         return None
     return mismatches.compare_committed(

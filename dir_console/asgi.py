@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from typing import Any
+from typing import Any, cast
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
 
@@ -17,6 +17,7 @@ from audit.live import consumers, hints
 from dir_console import connections, static_files
 from dir_console.body_limit import BodyLimit
 from dir_console.celery import app as celery_app  # the doorbell rings through it
+from dir_console.mcp_server import McpServer
 from dir_console.requests_in_turn import RequestsInTurn
 from runtime.contexts.api import event_stream
 from runtime.core.api.long_poll import LongPoll, Subscription
@@ -33,8 +34,9 @@ async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
     await receive()
     connections.raise_file_limit()
     hints.register_loop(asyncio.get_running_loop())
-    await send({"type": "lifespan.startup.complete"})
-    await receive()
+    async with mcp.running():
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
     in_turn.end_threads()
     await send({"type": "lifespan.shutdown.complete"})
 
@@ -47,16 +49,18 @@ def _polled(topic: Subscription) -> Any:
     return LongPoll(topic, in_turn)
 
 
+_api = URLRouter(
+    [
+        re_path(feedback_stream.PATTERN, _polled(feedback_stream.FeedbackTopic())),
+        re_path(event_stream.PATTERN, _polled(event_stream.AgentTopic())),
+        re_path(r"", static_files.served(in_turn)),
+    ]
+)
+mcp = McpServer(_api)
 application = BodyLimit(
     ProtocolTypeRouter(
         {
-            "http": URLRouter(
-                [
-                    re_path(feedback_stream.PATTERN, _polled(feedback_stream.FeedbackTopic())),
-                    re_path(event_stream.PATTERN, _polled(event_stream.AgentTopic())),
-                    re_path(r"", static_files.served(in_turn)),
-                ]
-            ),
+            "http": URLRouter([re_path(r"^mcp/?$", cast(Any, mcp)), re_path(r"", cast(Any, _api))]),
             "websocket": consumers.live_app(),
             "lifespan": lifespan,
         }

@@ -35,6 +35,10 @@ tools = [governed_tool(console, kind) for kind in {kinds}]
 # an interrupt; this waits for the decision in the browser and lets the graph go on:
 #     resume_when_decided(graph, config, console)
 """
+_MCP: Final = """\
+# In the settings of an MCP client (for example .mcp.json); it puts the key from its environment in place:
+{settings}
+"""
 _HOOK: Final = """\
 # pip install dir-console-client, then add this to the settings of the coding agent:
 {settings}
@@ -84,10 +88,21 @@ def hook(to: Connection) -> str:
     return _HOOK.format(settings=json.dumps(settings, indent=2))
 
 
+def mcp(to: Connection) -> str:
+    """Settings of an MCP client: the policy kinds are its tools."""
+    server = {
+        "type": "http",
+        "url": f"{to.url}/mcp",
+        "headers": {"Authorization": "Bearer ${DIR_AGENT_KEY}"},
+    }
+    return _MCP.format(settings=json.dumps({"mcpServers": {"dir-console": server}}, indent=2))
+
+
 CONFIGURATIONS: Final[Mapping[str, Callable[[Connection], str]]] = {
     "python": python,
     "langgraph": langgraph,
     "hook": hook,
+    "mcp": mcp,
 }
 
 

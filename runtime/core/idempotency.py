@@ -71,3 +71,9 @@ def _by_key(*, agent_pk: int, path: str, key: str) -> QuerySet[Answer]:
 
 
 _BY_KEY: Final = statements.Read(_by_key)
+
+
+def find_key(*, agent_pk: int, path: str, prefix: str, since: datetime) -> str | None:
+    """The newest key with this prefix that was answered since then, or None."""
+    rows = Answer.objects.filter(agent_id=agent_pk, path=path, key__startswith=prefix, answered_at__gte=since)
+    return rows.order_by("-answered_at").values_list("key", flat=True).first()

@@ -55,6 +55,13 @@ def test_it_prints_the_settings_of_a_hook(capsys: pytest.CaptureFixture[str]) ->
     assert "DIR_AGENT_KEY" not in settings["env"]
 
 
+def test_it_prints_the_settings_of_an_mcp_client(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "refund-clerk", "--with", "mcp", "--url", "https://console.example.com")
+    server = json.loads(text[text.index("{") :])["mcpServers"]["dir-console"]
+    assert server["url"] == "https://console.example.com/mcp"
+    assert server["headers"]["Authorization"] == "Bearer ${DIR_AGENT_KEY}"
+
+
 def test_a_new_key_is_printed_once_and_works(capsys: pytest.CaptureFixture[str]) -> None:
     line = printed(capsys, "refund-clerk", "--new-key").splitlines()[0]
     key = line.removeprefix("export DIR_AGENT_KEY=").split()[0]

@@ -222,8 +222,9 @@ def _bounded_map(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -
     """An object of so many fields of one form, whatever their names; None for any other."""
     most, others = part.get("maxProperties"), part.get("additionalProperties")
     longest = _mapping(part.get("propertyNames")).get("maxLength")
-    is_one = isinstance(most, int) and isinstance(others, dict) and isinstance(longest, int)
-    if not is_one or part.get("properties") or "patternProperties" in part:
+    if not isinstance(most, int) or not isinstance(others, dict) or not isinstance(longest, int):
+        return None
+    if part.get("properties") or "patternProperties" in part:
         return None
     item, name = _of_schema(others, root, depth + 1), text(longest)
     return Shape(

@@ -34,7 +34,8 @@ class Traffic:
 def of_workflow(row: Workflow) -> Traffic:
     """The traffic of the newest `NEWEST_FLOWS` flows that began with this version, of fewer long ones."""
     positions = WorkflowPosition.objects.filter(workflow=row).order_by("-flow")
-    streams, steps = [], 0
+    streams: list[str] = []
+    steps = 0
     for dfid, taken in positions.values_list("flow_id", "flow__steps_reported")[:NEWEST_FLOWS]:
         steps += taken
         if steps > MOST_STEPS and streams:

@@ -127,11 +127,13 @@ class RegistryRowCheck(LastEntryRows):
             end = ends.get((entry.tenant, (row["agent__agent_id"], row["version"])))
             _compare_state(found, "manifest", entry, end, row)
         now = self.of("manifest now")
-        active = Agent.objects.values_list("tenant", "agent_id", "active_manifest__version")
-        for tenant, agent_id, version in active:
+        names = ("active_manifest__version", "active_manifest__agent__agent_id")
+        for tenant, agent_id, version, holder in Agent.objects.values_list("tenant", "agent_id", *names):
             last = now.get((tenant, (agent_id,)))
             if last is not None:
                 found.same(last, "agent.active_manifest", last.payload["version"], version)
+                # A manifest of another agent may have the same version.
+                found.same(last, "agent.active_manifest", agent_id, holder)
             elif version is not None:
                 found.without_entry(tenant, actors.agent(agent_id), f"the active manifest {version}")
 

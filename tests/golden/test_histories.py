@@ -34,6 +34,9 @@ ELSEWHERE = {
     Reason.DEADLINE_PASSED,
     Reason.IDLE_TOO_LONG,
     Reason.AGENT_SILENT,
+    Reason.WORKFLOW_INTERRUPTED,
+    Reason.POLICY_DEADLOCK,
+    Reason.AWAITING_HUMAN_INPUT,
     Reason.SILENCE_OVER,
 }
 

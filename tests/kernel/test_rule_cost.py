@@ -216,3 +216,29 @@ def test_stored_conditions_are_asked_unless_they_take_far_too_long() -> None:
     body = gate_cases.kind().to_bytes()
     assert condition_linter.are_safe(("context.facts.price.AAPL > 1",) * 20, body)
     assert not condition_linter.are_safe(("[1, 2].all(x, 'a'.matches('\\\\w{200}'))",), body)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_bounded"),
+    [
+        ({}, True),
+        ({"maxProperties": None}, False),
+        ({"additionalProperties": True}, False),
+        ({"propertyNames": {}}, False),
+        ({"properties": {"a": {"type": "integer"}}}, False),
+        ({"patternProperties": {"^a": {}}}, False),
+    ],
+)
+def test_a_map_of_small_fields_is_bounded_by_their_number(changes: dict[str, Any], is_bounded: bool) -> None:
+    schema = {
+        "type": "object",
+        "maxProperties": 3,
+        "propertyNames": {"maxLength": 10},
+        "additionalProperties": {"type": "string", "maxLength": 20},
+        **changes,
+    }
+    shape = shapes.of_schema(schema, schema)
+    assert (shape.lacks == "") is is_bounded
+    if is_bounded:
+        assert shape.count == 3
+        assert shape.below("whatever").text == 20

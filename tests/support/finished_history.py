@@ -40,7 +40,6 @@ from tests.support import (
     guard_rounds,
     hold_story,
     incident_story,
-    interrupted_flow,
     notice_receivers,
     resources_pack,
     trading_desk,
@@ -99,7 +98,6 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     asked = desk.escalate(explain="Nobody has answered yet.")
     _good(factories.decide(asked, olivia, Action.REQUEST_INFO, justification="Which signals?"))
     _notes(desk, asked, olivia)
-    _interrupts(olivia)
     _feedback(trading_desk.flow_of(done).dfid, olivia)
     _registry(desk)
     advised_story.write()
@@ -222,17 +220,6 @@ def _notes(desk: factories.Desk, asked: Escalation, olivia: User) -> None:
             tenant="default", escalation_id=asked.pk, user=olivia, receiver=sam.username, note="Yours, @sam."
         )
     )
-
-
-def _interrupts(olivia: User) -> None:
-    """A workflow that a person lets continue after a question, and one that waits."""
-    interrupted_flow.register()
-    desk = interrupted_flow.desk(escalations_per_hour=9)
-    row = interrupted_flow.interrupted(desk)
-    _good(factories.decide(row, olivia, Action.REQUEST_INFO, justification="Which signals?"))
-    _good(factories.answer(desk, row))
-    _good(factories.decide(row, olivia, Action.REDIRECT, instruction="TOOL_CALL"))
-    interrupted_flow.interrupted(desk)
 
 
 def _feedback(dfid: UUID, olivia: User) -> None:

@@ -3,9 +3,12 @@
 from typing import Any
 
 import yaml
+from django.contrib.auth.models import User
 
+from escalations.contracts import Action
 from escalations.models import Escalation
 from runtime.contracts import api_schemas
+from runtime.contracts.problem import Problem
 from runtime.packs.services import packs
 from runtime.workflows.services import instructions
 from tests.support import factories, gate_cases
@@ -52,3 +55,16 @@ def interrupted(desk: factories.Desk, **output: Any) -> Escalation:
     assert isinstance(answer, api_schemas.StepTakenAnswer), answer
     assert answer.escalation_id is not None
     return Escalation.objects.get(escalation_id=answer.escalation_id)
+
+
+def tell(person: User) -> None:
+    """One that `person` lets continue after a question that the agent answered, and one that waits."""
+    register()
+    made = desk(escalations_per_hour=9)
+    row = interrupted(made)
+    asked = factories.decide(row, person, Action.REQUEST_INFO, justification="Which signals?")
+    answered = factories.answer(made, row)
+    redirected = factories.decide(row, person, Action.REDIRECT, instruction="TOOL_CALL")
+    for answer in (asked, answered, redirected):
+        assert not isinstance(answer, Problem), answer
+    interrupted(made)

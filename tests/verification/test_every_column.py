@@ -2,18 +2,20 @@
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, time, timedelta
 from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import User
 from django.db import DatabaseError, models, transaction
 
 from audit.verification import findings
 from escalations import evidence_contracts
 from escalations.models import Evidence
 from runtime.core import clock
-from tests.support import finished_history, worlds
+from tests.support import finished_history, interrupted_flow, worlds
 from tests.support.finished_history import History
 
 # Of these the history has no row: tests/registry/test_registration.py, tests/escalations/test_signed_rows.py,
@@ -27,7 +29,15 @@ MODELS = [
 ]
 
 
-history = worlds.opened(finished_history.opened)
+@contextmanager
+def opened() -> Iterator[History]:
+    """The finished history, and flows that follow a workflow."""
+    with finished_history.opened() as history:
+        interrupted_flow.tell(User.objects.get(username="olivia"))
+        yield history
+
+
+history = worlds.opened(opened)
 
 
 def test_all_evidence_is_written_back_as_it_was_stored(history: History) -> None:

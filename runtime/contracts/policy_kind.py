@@ -259,13 +259,15 @@ class Claim(Contract):
 class Route(Contract):
     """What to do after the result of a step for which `when` is true.
 
-    `step` is what FALL_BACK runs instead; `advice` is what RE_ENGAGE tells the agent.
+    `step` is what FALL_BACK runs instead; `advice` is what RE_ENGAGE tells the agent. With `clarify` it also
+    asks the agent what shall happen now, with all that it needs to propose again.
     """
 
     when: Source
     action: RouteAction
     step: Id | None = None
     advice: Words | None = None
+    clarify: bool = Field(default=False, exclude_if=is_false)
 
 
 Dependencies = tuple[Annotated[Dependency, BeforeValidator(_as_dependency)], ...]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from escalations import contracts, policy
 from escalations.contracts import Action, Family, State
 from escalations.policy import Allowed, Denied, EscalationContext, OwnerLeft, Person
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus, Effect, Impact
 from runtime.kernel import separation
 
@@ -374,3 +375,15 @@ def test_all_questions_together_no_more_than_double_a_term(term_ms: int, longest
     wait = policy.wait_ms(term_ms=term_ms, longest_ms=longest_ms)
     assert 0 <= wait <= longest_ms
     assert wait * policy.MAX_QUESTIONS <= max(0, term_ms)
+
+
+@pytest.mark.parametrize("steps_done", [False, True])
+def test_a_pause_has_no_more_actions_than_it_needs(steps_done: bool) -> None:
+    paused = situation(family=Family.OPERATIONAL, is_paused=True, steps_done=steps_done)
+    expected = {Action.RESUME, Action.ABORT} | (set() if steps_done else {Action.MODIFY})
+    assert set(policy.offered(paused)) == expected
+    assert policy.undoes_steps(Action.ABORT, paused) is steps_done
+    assert not policy.undoes_steps(Action.RESUME, paused)
+    denied = may(Action.MARK_DONE, what=paused)
+    assert isinstance(denied, Denied)
+    assert denied.code is ProblemCode.ACTION_UNKNOWN

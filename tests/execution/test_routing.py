@@ -176,6 +176,45 @@ def test_the_agent_is_advised_and_the_flow_ends_as_it_would(desk: Desk) -> None:
     assert heard.data == {"scope": "agent", "dfid": str(trading_desk.flow_of(intent_id).dfid), **told}
 
 
+def test_the_agent_is_asked_what_shall_happen_now(desk: Desk) -> None:
+    desk.answers["/orders"] = 422
+    intent_id = desk.accept("{when: 'true', action: RE_ENGAGE, advice: Ask for less, clarify: true}")
+    assert attempt(intent_id).status is AttemptStatus.FAILED
+    advice, asked, ended, aborted = trading_desk.told(intent_id)
+    assert [name for name, _ in (advice, asked, ended, aborted)] == [
+        "RE_ENGAGEMENT_ADVICE",
+        "CLARIFICATION_REQUEST",
+        "EXECUTION_OUTCOME",
+        "FLOW_ABORTED",
+    ]
+    said = asked[1]
+    assert said["decision_id"] == str(trading_desk.intent(intent_id).proposal_id)
+    assert said["failure_reason"] == {
+        "step": "order",
+        "category": "TARGET_REFUSED",
+        "status_code": 422,
+        "advice": "Ask for less",
+    }
+    assert said["current_state"] == {"flow": "EXECUTING", "effect": "NOT_HAPPENED", "steps_done": []}
+    assert said["options"] == [
+        {"action": "PROPOSE", "policy_kind": "BUY", "policy_version": "1.0.0"},
+        {"action": "LEAVE"},
+    ]
+    assert said["remaining_budget"]["escalation_tokens"] == 3
+    assert said["schema"]["required"] == ["symbol", "quantity"]
+
+
+def test_clarification_may_be_asked_after_a_success_too(desk: Desk) -> None:
+    desk.answers["/orders"] = misbehaving_targets.answer(200, b'{"status":"PART"}')
+    intent_id = desk.accept(
+        "{when: 'receipt.status == \"PART\"', action: RE_ENGAGE, advice: Order more, clarify: true}"
+    )
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
+    said = dict(trading_desk.told(intent_id))["CLARIFICATION_REQUEST"]
+    assert said["failure_reason"]["category"] is None
+    assert said["current_state"]["effect"] == "HAPPENED"
+
+
 def test_advice_may_follow_a_success_too(desk: Desk) -> None:
     desk.answers["/orders"] = misbehaving_targets.answer(200, b'{"status":"PART"}')
     intent_id = desk.accept(

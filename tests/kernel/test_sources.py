@@ -15,7 +15,7 @@ from runtime.proposals.queries import gate_facts
 from tests.kernel import test_linter_kinds
 
 # As long as an expression may be: words, and an effect's little language of its own, over parameters.
-NO_EXPRESSION = {"description", "effect"}
+NO_EXPRESSION = {"description", "effect", "steps[].human.instructions", "steps[].human.undo"}
 NOT_EVALUATED = {"subjects[]"}
 # With an outcome of its own, so that no field that may hold an expression is empty.
 GOOD: dict[str, Any] = {

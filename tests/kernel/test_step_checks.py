@@ -8,8 +8,9 @@ from runtime.contracts.kind_steps import Step
 from runtime.contracts.kind_types import Severity
 from runtime.contracts.policy_kind import InvariantPlace, KindDocument
 from runtime.contracts.reasons import Reason
-from runtime.kernel import outcomes, step_checks
-from runtime.kernel.rules import safety
+from runtime.kernel import outcomes, saga, step_checks
+from runtime.kernel.gate import pipeline, recheck
+from runtime.kernel.rules import kind_linter, safety
 from tests.support import gate_cases
 
 BETWEEN, AFTER = InvariantPlace.BETWEEN_STEPS, InvariantPlace.AFTER
@@ -118,3 +119,107 @@ def test_a_receipt_as_a_whole_and_one_of_another_form_are_named() -> None:
 def test_only_what_is_grave_and_about_the_whole_calls_a_person() -> None:
     named = outcomes.NamedOutcome(outcome=None, outputs=None, output_names=(), deviations=())
     assert named.reason is None
+
+
+HUMAN: dict[str, Any] = {
+    "id": "look",
+    "executor": "human",
+    "receipt_schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+    "human": {"group": "desk", "instructions": "Look at {symbol}", "deadline_s": 60},
+}
+CALL: dict[str, Any] = {"id": "order", "executor": "simulated"}
+
+
+def linted(**changes: Any) -> list[str]:
+    return [problem.message for problem in kind_linter.lint_kind(gate_cases.kind(**changes))]
+
+
+def test_a_human_step_needs_no_compensation_and_names_parameters_in_its_texts() -> None:
+    assert linted(steps=[HUMAN, CALL]) == []
+    undone = {**HUMAN["human"], "undo": "Take back {nothing}"}
+    (said,) = linted(steps=[{**HUMAN, "human": undone}, CALL])
+    assert said == "the text names nothing, which is not a parameter of the kind"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"executor": "simulated"},
+        {"human": None},
+        {"receipt_schema": None},
+        {"timeout_s": 5},
+        {"on_misfit": {"severity": "LOW"}},
+    ],
+)
+def test_a_step_that_is_half_a_persons_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"human|of calls"):
+        step(**{**HUMAN, **changes})
+
+
+def test_on_misfit_needs_a_schema() -> None:
+    with pytest.raises(ValueError, match="receipt_schema"):
+        step(on_misfit={"severity": "LOW"})
+
+
+def test_an_invariant_is_asked_where_there_are_steps_enough() -> None:
+    pinned = kind("true").safety_assertions[0].model_dump(mode="json", by_alias=True)
+    (said,) = linted(safety_assertions=[pinned])
+    assert said == "i0 is asked between steps, and the kind has fewer than two"
+    after = kind("true", at=AFTER).safety_assertions[0].model_dump(mode="json", by_alias=True)
+    assert linted(safety_assertions=[after]) == []
+    assert "i0 is asked after the steps, and the kind has none" in linted(
+        safety_assertions=[after], steps=[], routes=[]
+    )
+    assert (
+        linted(safety_assertions=[pinned], steps=[{**CALL, "id": "a", "compensate": {"path": "/b"}}, CALL])
+        == []
+    )
+
+
+def test_a_receipt_schema_is_one_of_an_object_that_can_be_used() -> None:
+    assert linted(steps=[{**CALL, "receipt_schema": {"type": "array"}}]) == [
+        "the schema must have type object"
+    ]
+    (said,) = linted(steps=[{**CALL, "receipt_schema": {"type": "object", "required": 7}}])
+    assert said.startswith("the schema is not usable")
+
+
+def test_only_re_engage_asks_for_clarification() -> None:
+    route = {"when": "true", "action": "ESCALATE", "clarify": True}
+    assert linted(routes=[route]) == ["only RE_ENGAGE can ask for clarification"]
+
+
+@pytest.mark.parametrize("undo", [None, "Take back {symbol}"])
+def test_what_people_are_asked_is_rendered_once(undo: str | None) -> None:
+    steps = [{**HUMAN, "human": {**HUMAN["human"], "undo": undo}}, CALL]
+    case = gate_cases.case(rules=gate_cases.rules(kind=gate_cases.kind(steps=steps)))
+    asked, order = case.calls
+    symbol = case.proposal.params["symbol"]
+    assert asked.body == {"group": "desk", "instructions": f"Look at {symbol}", "deadline_s": 60}
+    assert (asked.executor, asked.target, order.executor) == ("human", "", "simulated")
+    if undo is None:
+        assert asked.compensation is None
+    else:
+        assert asked.compensation is not None
+        assert asked.compensation.body["instructions"] == f"Take back {symbol}"
+        assert asked.compensation.key != asked.key
+
+
+def test_a_check_is_no_effect_that_stands() -> None:
+    progress = saga.Progress(done=frozenset({0, 1}), harmless=frozenset({0}))
+    assert progress.standing == {1}
+    assert saga.turn_back(saga.Progress(done=frozenset({0}), harmless=frozenset({0}))) is None
+
+
+def test_between_steps_an_invariant_that_pauses_does_not_turn_back() -> None:
+    document = kind("false")
+    both = document.model_dump(mode="json", by_alias=True)["safety_assertions"]
+    both[0]["pinned"]["at"] = ["CLAIM", "BETWEEN_STEPS"]
+    asked = gate_cases.rules(kind=gate_cases.kind(safety_assertions=both))
+    case = gate_cases.case(rules=asked)
+    judgement = pipeline.Judgement(
+        proposal=case.proposal, facts=case.facts, now_ms=case.now_ms, rules_digest=asked.digest
+    )
+    for between, found in ((False, ["i0"]), (True, [])):
+        seen = recheck.recheck(judgement, asked, world=gate_cases.WORLD, now_ms=case.now_ms, between=between)
+        assert [item.subject for item in seen if item.check == "invariants"] == found

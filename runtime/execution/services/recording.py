@@ -85,7 +85,7 @@ def follow_result(
     decided = result_rules.choose_route(journal, intent, plan, tried=tried, action=follows, jitter=jitter)
     action = decided.action
     kept = _finish(journal, attempt, result, again=action if isinstance(action, RetryAt) else None)
-    result_rules.record_route(journal, intent, plan, choice=decided.choice)
+    result_rules.record_route(journal, intent, plan, decided=decided, result=result)
     match action:
         case Succeed(receipt=receipt):
             asked = saga.question(journal, intent, plan, receipt=receipt.body, receipt_commitment=kept or "")

@@ -15,14 +15,16 @@ from audit.models import LedgerEntry
 from audit.payload_keys import PayloadClass
 from runtime.contracts.outcome import Deviation, FactChange
 from runtime.contracts.policy_kind import KindDocument, RouteAction
-from runtime.contracts.receipt import Receipt
+from runtime.contracts.receipt import CallResult, Receipt
 from runtime.contracts.states import FeedbackType
+from runtime.execution.services import re_engagement
 from runtime.flows.models import Intent
 from runtime.flows.queries import saga_progress
 from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import outcomes, routes, step_checks, writes
 from runtime.kernel.execution import Action, FinishedAttempt
+from runtime.kernel.gate.gate_input import Case
 from runtime.kernel.outcomes import NamedOutcome
 from runtime.kernel.routes import RouteChoice, Routed
 from runtime.kernel.rules import safety
@@ -40,6 +42,7 @@ class RouteDecision:
 
     action: Routed
     choice: RouteChoice
+    case: Case | None = None
 
 
 def choose_route(
@@ -85,12 +88,14 @@ def choose_route(
     follows = routes.follow(
         choice.route, action=action, result=result, failures=failures, at=journal.at, jitter=jitter
     )
-    return RouteDecision(action=follows, choice=choice)
+    return RouteDecision(action=follows, choice=choice, case=case)
 
 
-def record_route(journal: Journal, intent: Intent, plan: IntentPlan, *, choice: RouteChoice) -> None:
+def record_route(
+    journal: Journal, intent: Intent, plan: IntentPlan, *, decided: RouteDecision, result: CallResult
+) -> None:
     """Record the route that was taken and those that could not be asked; give the agent its advice."""
-    step = plan.step_id(intent.position)
+    choice, step = decided.choice, plan.step_id(intent.position)
     for error in choice.errors:
         journal.add(
             events.RouteFailed(intent_id=str(intent.pk), step=step, route=error.number, why=error.message)
@@ -113,6 +118,10 @@ def record_route(journal: Journal, intent: Intent, plan: IntentPlan, *, choice: 
         agent_id = Agent.objects.values_list("agent_id", flat=True).get(pk=journal.flow.agent_id)
         advised = events.AgentAdvised(agent_id=agent_id, dfid=str(journal.flow.dfid), **body)
         journal.record_on(actors.agent(agent_id), advised)
+        if route.clarify and decided.case is not None:
+            re_engagement.request_clarification(
+                journal, intent, plan, case=decided.case, result=result, advice=route.advice or ""
+            )
 
 
 def write_facts(journal: Journal, intent: Intent, plan: IntentPlan, *, receipt: bytes) -> None:

@@ -302,6 +302,8 @@ def _route_problems(kind: KindDocument) -> Iterator[KindProblem]:
             yield KindProblem(("routes", at, "step"), "only FALL_BACK can name a step")
         elif route.step is not None and route.step not in ids:
             yield KindProblem(("routes", at, "step"), f"the kind has no step {route.step}")
+        if route.clarify and route.action is not RouteAction.RE_ENGAGE:
+            yield KindProblem(("routes", at, "clarify"), "only RE_ENGAGE can ask for clarification")
         if route.action is RouteAction.RE_ENGAGE and route.advice is None:
             yield KindProblem(("routes", at), "RE_ENGAGE must give the agent an advice")
     if ids and ids[0] in kind.fallbacks:

@@ -155,6 +155,8 @@ def _effect(agent: Agent, document: CalibrationDocument) -> dict[str, Any] | Non
     manifest = granted_kinds.manifest_of(agent)
     if kind is None or manifest is None or kind.digest != document.kind_digest:
         return None
+    if recorded_versions.compare_kind(kind) is not None:
+        return None
     threshold = max(
         granted_kinds.contract_of(kind).confidence_threshold, manifest.escalate_below_confidence or 0.0
     )

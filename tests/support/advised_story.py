@@ -23,14 +23,14 @@ CLERK = {
     "role": "EXECUTOR",
     "owner": "credit",
     "mission": "Ask the rules before anything else.",
-    "manifest": {"version": "1.0.0", "policy_kinds": [], "workflow": "research@1.0.0"},
+    "manifest": {"version": "1.0.0", "policy_kinds": [], "workflow": "credit-check@1.0.0"},
 }
 
 
 def write() -> UUID:
     """The flow: one step checked and taken, one rule output, one decision package built on it."""
     pack = yaml.safe_load(underwriting.CREDIT)
-    pack["workflows"] = [{**RESEARCH, "checkers": [SLOWLY]}]
+    pack["workflows"] = [{**RESEARCH, "workflow": "credit-check", "checkers": [SLOWLY]}]
     pack["agents"] = [CLERK]
     loaded = packs.load(text=yaml.safe_dump(pack), source="credit.yaml", activate=True, actor="system")
     assert isinstance(loaded, packs.Loaded), loaded

@@ -90,6 +90,10 @@ ALLOWED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "dir_console.health": (frozenset({"redis"}), "asks this installation's own broker whether it is there"),
     "dir_console.management.commands.up": (frozenset({"socket"}), "listens for browsers and agents"),
     "dir_console.single_process": (frozenset({"socket", "uvicorn"}), "listens for browsers and agents"),
+    "dir_console.mcp_server": (
+        frozenset({"httpx2"}),
+        "calls the agent API inside this process, over no connection",
+    ),
     "runtime.workers.celery_tasks": (frozenset({"celery"}), "takes work from this installation's own broker"),
 }
 

@@ -94,7 +94,7 @@ class HumanTask(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(state=states.TaskState.OPEN, ended_at__isnull=True)
-                | (~Q(state=states.TaskState.OPEN) & Q(ended_at__gte=F("opened_at"))),
+                | (~Q(state=states.TaskState.OPEN) & Q(ended_at__isnull=False, ended_at__gte=F("opened_at"))),
                 name="task_ends_unless_open",
             ),
             models.CheckConstraint(

@@ -107,7 +107,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='humantask',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', True), ('state', runtime.contracts.states.TaskState['OPEN'])), models.Q(models.Q(('state', runtime.contracts.states.TaskState['OPEN']), _negated=True), ('ended_at__gte', models.F('opened_at'))), _connector='OR'), name='task_ends_unless_open'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', True), ('state', runtime.contracts.states.TaskState['OPEN'])), models.Q(models.Q(('state', runtime.contracts.states.TaskState['OPEN']), _negated=True), ('ended_at__gte', models.F('opened_at')), ('ended_at__isnull', False)), _connector='OR'), name='task_ends_unless_open'),
         ),
         migrations.AddConstraint(
             model_name='humantask',

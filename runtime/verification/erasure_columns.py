@@ -120,6 +120,7 @@ TABLE: Final = ColumnTable(
                 "stop_reason": _REASON,
             },
         ),
+        OtherColumns(model="runtime.HumanTask", columns={"signature": _HASH}),
         OtherColumns(model="runtime.Workflow", columns={"body": _RULES}),
         OtherColumns(model="runtime.Manifest", columns={"body": _RULES, "reason": _REASON}),
         OtherColumns(

@@ -40,7 +40,7 @@ def test_a_move_a_word_to_the_agent_and_an_entry_are_written_together(flow: Flow
     assert (told.seq, canonical.decode(bytes(told.body))) == (1, {"reason": "IDLE_TOO_LONG"})
 
 
-@pytest.mark.parametrize("to", [FlowState.EXECUTING, FlowState.ESCALATED, FlowState.CREATED])
+@pytest.mark.parametrize("to", [FlowState.EXECUTING, FlowState.CREATED])
 def test_a_move_that_the_table_forbids_is_a_bug(flow: Flow, to: FlowState) -> None:
     with pytest.raises(ValueError, match="may not move from ACTIVE"):
         journal(flow).transition(to)

@@ -31,7 +31,6 @@ from runtime.state.models import MemoryItem
 from runtime.state.services import memory
 from runtime.stops.services import stops
 from tests.support import (
-    advised_story,
     calibration_story,
     event_receivers,
     factories,
@@ -100,7 +99,6 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     _notes(desk, asked, olivia)
     _feedback(trading_desk.flow_of(done).dfid, olivia)
     _registry(desk)
-    advised_story.write()
     _routes()
     _receivers()
     mara = _person("mara", Role.SENIOR)

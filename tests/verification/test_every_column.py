@@ -15,7 +15,7 @@ from audit.verification import findings
 from escalations import evidence_contracts
 from escalations.models import Evidence
 from runtime.core import clock
-from tests.support import finished_history, interrupted_flow, worlds
+from tests.support import advised_story, finished_history, interrupted_flow, worlds
 from tests.support.finished_history import History
 
 # Of these the history has no row: tests/registry/test_registration.py, tests/escalations/test_signed_rows.py,
@@ -31,8 +31,9 @@ MODELS = [
 
 @contextmanager
 def opened() -> Iterator[History]:
-    """The finished history, and flows that follow a workflow."""
+    """The finished history, flows that follow a workflow, and one that took advice."""
     with finished_history.opened() as history:
+        advised_story.write()
         interrupted_flow.tell(User.objects.get(username="olivia"))
         yield history
 

@@ -43,6 +43,8 @@ TENANT = "default"
 # Above the manifest's limit, and below HIGH_IMPACT.
 OVER_LIMIT = {**gate_cases.PARAMS, "notional_cents": 150_000}
 HIGH_IMPACT = {**gate_cases.PARAMS, "notional_cents": 300_000}
+# Of a secret that nobody has.
+SECRET_HASH = "0" * 64
 JUSTIFICATION = "The desk has agreed to this position."
 
 
@@ -214,10 +216,15 @@ def desk(
         agent, registered = registration.create(
             tenant=TENANT, agent_id=agent_id, role=AgentRole.EXECUTOR, profile=profile, at=at
         )
-        issued = events.KeyIssued(key_id=key_id, subject=f"agent:{agent_id}")
+        issued = events.KeyIssued(
+            key_id=key_id,
+            subject=f"agent:{agent_id}",
+            secret_digest=canonical.digest(SECRET_HASH.encode()),
+            fact_prefix="",
+        )
         record(f"agent:{agent_id}", registered, issued, actor="system", at=at)
     activate(agent, manifest or gate_cases.manifest())
-    key = Key.objects.create(tenant=TENANT, key_id=key_id, secret_hash="0" * 64, agent=agent, created_at=at)
+    key = Key.objects.create(tenant=TENANT, key_id=key_id, secret_hash=SECRET_HASH, agent=agent, created_at=at)
     session = Session.objects.create(
         token_id=f"ses_{uuid.uuid4().hex[:16]}",
         secret_hash="0" * 64,

@@ -224,7 +224,9 @@ def desk(
         )
         record(f"agent:{agent_id}", registered, issued, actor="system", at=at)
     activate(agent, manifest or gate_cases.manifest())
-    key = Key.objects.create(tenant=TENANT, key_id=key_id, secret_hash=SECRET_HASH, agent=agent, created_at=at)
+    key = Key.objects.create(
+        tenant=TENANT, key_id=key_id, secret_hash=SECRET_HASH, agent=agent, created_at=at
+    )
     session = Session.objects.create(
         token_id=f"ses_{uuid.uuid4().hex[:16]}",
         secret_hash="0" * 64,

@@ -168,14 +168,14 @@ def test_a_kind_that_depends_on_facts_shows_them_before_it_acts(desk: Desk) -> N
     text = api_client.PACK
     assert isinstance(packs.load(text=text, source="x", activate=True, actor="system"), packs.Loaded)
     trader = Model(desk, api_client.TRADER)
-    wanted = {"symbol": "AAPL", "action": "BUY", "quantity": 1, "notional_cents": 18950}
+    wanted = {"symbol": "AAPL", "action": "BUY", "quantity": 11, "notional_cents": 208_450}
     shown, is_error = trader.call("adjust_position", wanted)
     assert (shown["status"], is_error) == ("CONTEXT_REQUIRED", True)
     assert shown["facts"]["price"]["AAPL"] == 18950
     answer, _ = trader.call(
         "adjust_position", {**wanted, "dfid": shown["dfid"], "context_ref": shown["context_ref"]}
     )
-    assert answer["dfid"] == shown["dfid"]
+    assert (answer["status"], answer["dfid"]) == ("AWAITING_HUMAN_INPUT", shown["dfid"])
     assert Proposal.objects.count() == 1
 
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import sys
+import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -73,8 +74,11 @@ def params_of(event: Mapping[str, Any]) -> dict[str, str]:
 
 
 def key_of(event: Mapping[str, Any], params: Mapping[str, str]) -> str:
-    """The same for the same use of a tool, and for no other: what is asked again later is judged again."""
-    named = [event.get("session_id"), event.get("tool_use_id") or os.getppid(), params]
+    """The same for the same use of a tool, and for no other: what is asked again later is judged again.
+
+    Where uses have no id, each call is judged: a decision about one use says nothing of a later one.
+    """
+    named = [event.get("session_id"), event.get("tool_use_id") or str(uuid.uuid4()), params]
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 

@@ -117,6 +117,15 @@ def test_when_nobody_decides_in_time_it_does_not_run_and_the_next_call_finds_the
     assert Proposal.objects.filter(author=f"agent:{CODER}").count() == 1
 
 
+@pytest.mark.parametrize("missing", [{"tool_use_id": None}, {"tool_use_id": ""}])
+def test_without_an_id_of_its_use_each_call_is_judged(coder: Coder, missing: dict[str, Any]) -> None:
+    asking = coder.begin(use("rm -rf build", **missing))
+    coder.desk.decide(Action.OVERRIDE)
+    assert asking.result(timeout=120)[0] == "allow"
+    assert coder.ask(use("rm -rf build", **missing), DIR_HOOK_WAIT_S="0")[0] == "deny"
+    assert Proposal.objects.filter(author=f"agent:{CODER}").count() == 2
+
+
 def test_a_tool_that_is_no_shell_is_asked_with_its_input(coder: Coder) -> None:
     edit = use(tool_name="Write", tool_input={"file_path": "/work/x", "content": "y"})
     assert coder.ask(edit)[0] == "allow"

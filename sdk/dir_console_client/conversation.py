@@ -5,6 +5,7 @@ clients for threads and for event loops drive the same generators, so both keep 
 the same key on every try, and safe mode where the console does not let the agent act.
 """
 
+import math
 import random
 import time
 import uuid
@@ -180,16 +181,22 @@ class Conversation:
         facts of now: a kind that depends on facts wants to know in `seen` which versions of them it was
         decided on, or a context. A repeat under the same `key` is judged once.
         """
-        fields = dict(more)
-        key = str(fields.pop("key", None) or uuid.uuid4())
-        window = {"validity_window_sec": fields.pop("valid_for_s", 60), **(more.get("constraints") or {})}
-        if not fields.get("context_ref"):
-            fields["context"] = "current"
-        if not fields.get("dfid"):
-            fields.setdefault("trigger", kind)
-        body = {**fields, "policy_kind": kind, "params": dict(params), "execution_constraints": window}
-        body.pop("constraints", None)
+        dfid, context_ref = more.get("dfid"), more.get("context_ref")
+        body = {
+            "policy_kind": kind,
+            "params": dict(params),
+            "execution_constraints": {
+                "validity_window_sec": more.get("valid_for_s", 60),
+                **(more.get("constraints") or {}),
+            },
+            "context_ref": context_ref,
+            "context": None if context_ref else "current",
+            "dfid": dfid,
+            "trigger": None if dfid else more.get("trigger", kind),
+            **{name: more.get(name) for name in ("seen", "confidence", "explain", "decision_id")},
+        }
         sent = {name: value for name, value in body.items() if value is not None}
+        key = more.get("key") or str(uuid.uuid4())
         return verdict_of((yield from self._call("POST", "/proposals", sent, key=key)))
 
     def wait(
@@ -207,7 +214,8 @@ class Conversation:
         until, after = time.monotonic() + timeout_s, 0
         heard = Result(status=Status.RUNNING, dfid=dfid, verdict=verdict)
         while True:
-            left_s = max(0, min(int(until - time.monotonic()), LONGEST_WAIT_S))
+            # Rounded up: a poll that waits for nothing would be sent again and again in the last second.
+            left_s = max(0, min(math.ceil(until - time.monotonic()), LONGEST_WAIT_S))
             events, after = yield from self.feedback(dfid, after=after, wait_s=left_s)
             for event in events:
                 if event.event_type == "ESCALATION_RESOLVED":

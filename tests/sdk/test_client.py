@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from dir_console_client import Client, Question, Refused, SafeMode, Status
 from dir_console_client import conversation as conversations
+from dir_console_client.conversation import Call, Conversation
 
 from escalations.contracts import Action
 from escalations.models import Escalation
@@ -94,6 +95,13 @@ def test_patience_ends_with_the_flow_held_and_it_can_be_waited_for_again(desk: D
         assert "Waits for a person" in held.words()
         desk.decide(Action.OVERRIDE)
         assert console.wait(held.dfid).status is Status.SUCCEEDED
+
+
+def test_the_last_second_of_patience_is_waited_for_in_one_poll() -> None:
+    talk = Conversation(agent_id="x", key="agk_x", manifest_version="1.0.0", _token="ses_x")
+    wanted = next(talk.wait("dfid", timeout_s=0.5))
+    assert isinstance(wanted, Call)
+    assert wanted.path.endswith("wait=1")
 
 
 def test_a_kind_without_steps_is_permitted(desk: Desk) -> None:

@@ -56,7 +56,7 @@ _api = URLRouter(
         re_path(r"", static_files.served(in_turn)),
     ]
 )
-mcp = McpServer(_api)
+mcp = McpServer(_api, in_turn)
 application = BodyLimit(
     ProtocolTypeRouter(
         {

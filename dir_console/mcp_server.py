@@ -9,6 +9,7 @@ between requests but sessions, which it opens again when it must; a client that 
 import hashlib
 import json
 import math
+import re
 import time
 import uuid
 from collections import OrderedDict
@@ -16,11 +17,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from io import BytesIO
 from typing import Any, Final
 
 import httpx2
-from channels.db import database_sync_to_async
 from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -36,8 +39,10 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from dir_console import mcp_reads, problems
+from dir_console import auth, mcp_reads, problems
 from dir_console.mcp_reads import Caller, Offered
+from dir_console.requests_in_turn import RequestsInTurn, refuse
+from dir_console.waiting_line import FullLineError
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 
@@ -51,6 +56,8 @@ _INSTRUCTIONS: Final = (
     "done nothing yet: wait with dir_wait, or go on and ask dir_status later. A REJECTED answer says what "
     "to mend."
 )
+# Of what a path may hold: whether there is such a flow, the agent API says.
+_DFID_FORM: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 _DFID: Final = {"type": "string", "description": "The flow (dfid) that an earlier call named."}
 # Members of a call beside the parameters of the kind, where these have no member of the name.
 _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -141,10 +148,11 @@ class Api:
     async def _send(
         self, request: "Request", method: str, path: str, body: Any, token: str, key: str | None
     ) -> Heard:
-        headers = {"Authorization": f"Bearer {token}", "Host": request.host}
+        headers = {"Authorization": f"Bearer {token}", "Host": request.http.headers.get("Host", "")}
         if key is not None:
             headers["Idempotency-Key"] = key
-        transport = httpx2.ASGITransport(app=self.application, client=request.address)
+        address = auth.address_of(request.http)
+        transport = httpx2.ASGITransport(app=self.application, client=(address, 0))
         async with httpx2.AsyncClient(transport=transport, base_url="http://console") as client:
             answer = await client.request(
                 method, path, headers=headers, timeout=None, **({} if body is None else {"json": body})
@@ -152,21 +160,21 @@ class Api:
         return Heard(status=answer.status_code, body=answer.json())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
-    """Who asks: the key and its agent, the address, and the Host that was checked."""
+    """Who asks: the key with its agent, and the request that they came with."""
 
     key: str
     caller: Caller
-    address: tuple[str, int]
-    host: str
+    http: HttpRequest
 
 
 class McpServer:
     """The ASGI application of `/mcp`. `running` is held from the start to the end of the server."""
 
-    def __init__(self, application: Any) -> None:
+    def __init__(self, application: Any, in_turn: RequestsInTurn) -> None:
         self.api = Api(application)
+        self._in_turn = in_turn
         self._manager: StreamableHTTPSessionManager | None = None
         self._server: Server[dict[str, Any]] = Server(
             "dir-console",
@@ -195,15 +203,28 @@ class McpServer:
                 self._manager = None
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        scheme, _, key = headers.get(b"authorization", "").partition(" ")
-        caller = await _find_caller(key.strip()) if scheme.lower() == "bearer" else None
-        if caller is None or self._manager is None:
-            await _refuse(send, unavailable=self._manager is None)
+        asked = ASGIRequest(scope, BytesIO())  # its headers only: the body is for the protocol
+        scheme, _, key = asked.headers.get("Authorization", "").partition(" ")
+        try:
+            caller = await self._find_caller(asked, key.strip()) if scheme.lower() == "bearer" else None
+        except FullLineError as full:
+            await _send(send, refuse(full.retry_after_s, is_agent=True))
             return
-        address = scope.get("client") or ("127.0.0.1", 0)
-        scope["dir_request"] = Request(key.strip(), caller, tuple(address), headers.get(b"host", ""))
+        if caller is None:
+            detail = "Send the agent's key as Authorization: Bearer."
+            await _send(send, problems.respond(Problem(code=ProblemCode.UNAUTHENTICATED, detail=detail)))
+            return
+        if self._manager is None:
+            detail = "The MCP server is not running."
+            await _send(
+                send, problems.respond(Problem(code=ProblemCode.TEMPORARILY_UNAVAILABLE, detail=detail))
+            )
+            return
+        scope["dir_request"] = Request(key=key.strip(), caller=caller, http=asked)
         await self._manager.handle_request(scope, receive, send)
+
+    async def _find_caller(self, asked: HttpRequest, key: str) -> Caller | None:
+        return await self._in_turn.read_in_turn(asked, lambda: mcp_reads.find_caller(key))
 
     async def _list_tools(
         self, context: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
@@ -214,7 +235,17 @@ class McpServer:
     async def _call_tool(
         self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams
     ) -> CallToolResult:
-        request, given = _request_of(context), dict(params.arguments or {})
+        try:
+            return await self._answer(_request_of(context), context, params)
+        except FullLineError as full:
+            # It may have been proposed already; the same call finds that again.
+            said = f"The console is busy. Send the same call again in {full.retry_after_s} seconds."
+            return _failed({"status": ProblemCode.TOO_MANY_WAITING.value, "retriable": True}, said)
+
+    async def _answer(
+        self, request: Request, context: ServerRequestContext[Any, Any], params: CallToolRequestParams
+    ) -> CallToolResult:
+        given = dict(params.arguments or {})
         if params.name == _STATUS.name:
             return await self._follow(request, given.get("dfid"), wait_s=0)
         if params.name == _WAIT.name:
@@ -230,7 +261,7 @@ class McpServer:
         self, request: Request, offered: Offered, given: dict[str, Any], named: str | None
     ) -> CallToolResult:
         beside = {name: given.pop(name) for name in _beside(offered) if name in given}
-        key, is_repeat = await _key_of(request.caller, offered.kind, given, beside, named)
+        key, is_repeat = await self._key_of(request, offered.kind, given, beside, named)
         body = {
             "policy_kind": offered.kind,
             "params": given,
@@ -282,7 +313,7 @@ class McpServer:
         self, request: Request, dfid: Any, *, wait_s: int, verdict: Mapping[str, Any] | None = None
     ) -> CallToolResult:
         """How a flow stands, after a wait of up to `wait_s` seconds for its end."""
-        if not isinstance(dfid, str) or not dfid.isascii() or "/" in dfid:
+        if not isinstance(dfid, str) or not _DFID_FORM.fullmatch(dfid):
             return _failed(
                 {"status": "BAD_REQUEST"}, "dfid is the id of a flow, as an earlier call named it."
             )
@@ -301,7 +332,52 @@ class McpServer:
             if time.monotonic() >= until or (verdict is not None and _is_held(events)):
                 break
         flow = await self.api.call(request, "GET", f"/api/v1/flows/{dfid}")
-        return _result({**await _standing(events, flow.body), **_told(verdict), "dfid": dfid})
+        standing = await self._standing(request, events, flow.body)
+        return _result({**standing, **_told(verdict), "dfid": dfid})
+
+    async def _key_of(
+        self,
+        request: Request,
+        kind: str,
+        params: Mapping[str, Any],
+        beside: Mapping[str, Any],
+        named: str | None,
+    ) -> tuple[str, bool]:
+        """Under which key a call is made, and whether an equal one was answered just now.
+
+        MCP has no key, and a client that repeats a call after a timeout must not act twice. So a call without
+        a key of its own has one of what it says, for ten minutes.
+        """
+        if named is not None:
+            return f"mcp:{hashlib.sha256(named.encode()).hexdigest()}", False
+        said = {
+            "kind": kind,
+            "params": params,
+            **{name: beside.get(name) for name in ("dfid", "context_ref")},
+        }
+        prefix = f"mcp:{hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()}:"
+        if beside.get("dir_new") is True:
+            return f"{prefix}{uuid.uuid4()}", False
+        earlier = await self._in_turn.read_in_turn(
+            request.http, lambda: mcp_reads.find_earlier_key(request.caller.pk, PROPOSALS, prefix)
+        )
+        if earlier is not None:
+            return earlier, True
+        # Equal calls at the same time have the same key, too.
+        return f"{prefix}{int(time.time() // mcp_reads.SAME_CALL.total_seconds())}", False
+
+    async def _standing(
+        self, request: Request, events: list[Mapping[str, Any]], flow: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """How it stands before its end."""
+        asked = [event["data"] for event in events if event["event_type"] == "ESCALATION_REQUIRED"]
+        if flow.get("state") != "ESCALATED" or not asked:
+            return {"status": str(flow.get("state"))}
+        escalation_id = str(asked[-1]["escalation_id"])
+        expires_at = await self._in_turn.read_in_turn(
+            request.http, lambda: mcp_reads.get_deadline(escalation_id)
+        )
+        return {"status": HELD, "escalation_id": escalation_id, "expires_at": expires_at}
 
 
 def _request_of(context: ServerRequestContext[Any, Any]) -> Request:
@@ -353,27 +429,6 @@ def _seconds(given: Any) -> int:
     return min(max(given, 0), LONGEST_WAIT_S) if isinstance(given, int) else LONGEST_WAIT_S
 
 
-async def _key_of(
-    caller: Caller, kind: str, params: Mapping[str, Any], beside: Mapping[str, Any], named: str | None
-) -> tuple[str, bool]:
-    """Under which key a call is made, and whether an equal one was answered just now.
-
-    MCP has no key: a client that repeats a call after a timeout must not act twice. So a call without a key
-    of its own has one of what it says, for ten minutes.
-    """
-    if named is not None:
-        return f"mcp:{hashlib.sha256(named.encode()).hexdigest()}", False
-    said = {"kind": kind, "params": params, **{name: beside.get(name) for name in ("dfid", "context_ref")}}
-    prefix = f"mcp:{hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()}:"
-    if beside.get("dir_new") is True:
-        return f"{prefix}{uuid.uuid4()}", False
-    earlier = await _find_earlier_key(caller.pk, PROPOSALS, prefix)
-    if earlier is not None:
-        return earlier, True
-    # Equal calls at the same time have the same key, too.
-    return f"{prefix}{int(time.time() // mcp_reads.SAME_CALL.total_seconds())}", False
-
-
 def _told(verdict: Mapping[str, Any] | None) -> dict[str, Any]:
     if verdict is None:
         return {}
@@ -405,19 +460,6 @@ def _end_of(events: list[Mapping[str, Any]]) -> dict[str, Any] | None:
     return None
 
 
-async def _standing(events: list[Mapping[str, Any]], flow: Mapping[str, Any]) -> dict[str, Any]:
-    """How it stands before its end."""
-    asked = [event["data"] for event in events if event["event_type"] == "ESCALATION_REQUIRED"]
-    if flow.get("state") != "ESCALATED" or not asked:
-        return {"status": str(flow.get("state"))}
-    escalation_id = str(asked[-1]["escalation_id"])
-    return {
-        "status": HELD,
-        "escalation_id": escalation_id,
-        "expires_at": await _get_deadline(escalation_id),
-    }
-
-
 def _result(said: dict[str, Any]) -> CallToolResult:
     is_error = said["status"] in {"ABORTED", "FAILED", "EXPIRED", "CANCELLED", "COMPENSATED"}
     return CallToolResult(
@@ -441,19 +483,7 @@ def _refused(heard: Heard) -> CallToolResult:
     return _failed(said, " ".join([f"{code}: {detail}", *wrong]))
 
 
-async def _refuse(send: Any, *, unavailable: bool) -> None:
-    if unavailable:
-        problem = Problem(code=ProblemCode.TEMPORARILY_UNAVAILABLE, detail="The MCP server is not running.")
-    else:
-        problem = Problem(
-            code=ProblemCode.UNAUTHENTICATED, detail="Send the agent's key as Authorization: Bearer."
-        )
-    response = problems.respond(problem)
+async def _send(send: Any, response: HttpResponse) -> None:
     headers = [(name.lower().encode(), value.encode()) for name, value in response.headers.items()]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": response.content})
-
-
-_find_caller = database_sync_to_async(mcp_reads.find_caller, thread_sensitive=False)
-_find_earlier_key = database_sync_to_async(mcp_reads.find_earlier_key, thread_sensitive=False)
-_get_deadline = database_sync_to_async(mcp_reads.get_deadline, thread_sensitive=False)

@@ -14,7 +14,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import sync_to_async
@@ -22,7 +22,7 @@ from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
-from django.db import connections
+from django.db import close_old_connections, connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
@@ -38,6 +38,7 @@ AGENTS: Final = "/api/"
 # Callers whose credentials are remembered, for their place in line only.
 MOST_KNOWN: Final = 10_000
 
+T = TypeVar("T")
 _Lines = defaultdict[bool, WaitingLine]
 
 
@@ -91,11 +92,20 @@ class RequestsInTurn(ASGIHandler):
             async with self.line(is_agent=is_agent).turn(self._caller(request)):
                 answer = await self._in_kept_thread(lambda: self._answer(request, scope))
         except FullLineError as full:
-            return _refuse(full.retry_after_s, is_agent=is_agent)
+            return refuse(full.retry_after_s, is_agent=is_agent)
         self._remember(request)
         return answer
 
-    async def _in_kept_thread(self, work: Callable[[], HttpResponseBase]) -> HttpResponseBase:
+    async def read_in_turn(self, request: HttpRequest, read: Callable[[], T]) -> T:
+        """What `read` takes from the database for an agent whose request another application answers.
+
+        Raises:
+            FullLineError: where the line is full; nothing was read.
+        """
+        async with self.line(is_agent=True).turn(self._caller(request)):
+            return await self._in_kept_thread(lambda: _reading(read))
+
+    async def _in_kept_thread(self, work: Callable[[], T]) -> T:
         """Work in a thread that stays. Who hangs up does not stop it: it keeps its turn to its end."""
         run = contextvars.copy_context().run
         working = asyncio.get_running_loop().run_in_executor(self._threads, run, work)
@@ -147,6 +157,13 @@ class RequestsInTurn(ASGIHandler):
             self._known.popitem(last=False)
 
 
+def _reading(read: Callable[[], T]) -> T:
+    try:
+        return read()
+    finally:
+        close_old_connections()  # those that are not to be kept are given back
+
+
 def _in_passing_thread(work: Callable[[], Any]) -> Any:
     """Work in a thread of the request's own, which ends with it and so keeps no connection."""
     try:
@@ -168,7 +185,7 @@ def _digest(request: HttpRequest) -> bytes:
     return hashlib.sha256(request.headers.get("Authorization", "").encode()).digest()
 
 
-def _refuse(retry_after_s: int, *, is_agent: bool) -> HttpResponse:
+def refuse(retry_after_s: int, *, is_agent: bool) -> HttpResponse:
     """A refusal that asks neither the database nor a middleware."""
     if is_agent:
         detail = f"Too many requests are waiting. Nothing was done; retry after {retry_after_s} s."

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from pytest_django.fixtures import Settings
 
-from dir_console.requests_in_turn import RequestsInTurn, _refuse
+from dir_console.requests_in_turn import RequestsInTurn, refuse
 from tests.support.wait_until import until_async
 
 PATIENCE_S = 30.0
@@ -177,6 +177,20 @@ def test_who_leaves_while_at_work_keeps_the_turn_until_the_work_has_ended(handle
     assert room.most["person"] == MOST_AT_WORK
 
 
+def test_reads_for_agents_wait_in_their_line(handler: RequestsInTurn) -> None:
+    async def crowd() -> None:
+        reads = [
+            asyncio.create_task(handler.read_in_turn(HttpRequest(), lambda: room.visit("agent")))
+            for _ in range(3 * MOST_AT_WORK)
+        ]
+        await until_async(lambda: room.at_work["agent"] == MOST_AT_WORK)
+        room.opened.set()
+        await asyncio.gather(*reads)
+
+    asyncio.run(crowd())
+    assert room.most == {"agent": MOST_AT_WORK}
+
+
 @pytest.mark.usefixtures("real_db")
 def test_threads_and_their_connections_stay_and_nothing_else_of_a_request_does(
     handler: RequestsInTurn,
@@ -214,7 +228,7 @@ def test_signing_in_waits_in_a_line_of_its_own_and_takes_no_turn(handler: Reques
 
 @pytest.mark.once
 def test_a_person_is_refused_in_plain_words() -> None:
-    answer = _refuse(7, is_agent=False)
+    answer = refuse(7, is_agent=False)
     assert (answer.status_code, answer["Retry-After"], answer["Cache-Control"]) == (429, "7", "no-store")
     assert b"The console is busy" in answer.content
     assert b"Nothing was done" in answer.content

@@ -10,6 +10,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
+from dir_console.waiting_line import FullLineError, WaitingLine
 from escalations.contracts import Action
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.packs.services import packs
@@ -183,6 +184,18 @@ def test_a_session_that_has_ended_is_opened_again(clerk: Model) -> None:
     clerk.call("issue_refund", LARGE)
     Session.objects.all().delete()
     assert clerk.call("issue_refund", {**LARGE, "order": "o-18"})[0]["status"] == "AWAITING_HUMAN_INPUT"
+
+
+def test_it_waits_in_the_line_of_agents_and_is_refused_where_that_is_full(
+    clerk: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(line: WaitingLine, caller: str) -> None:
+        raise FullLineError(7)
+
+    monkeypatch.setattr(WaitingLine, "_enter", full)
+    answer = httpx2.post(clerk.url, json={}, headers={"Authorization": "Bearer agk_nobody"})
+    assert (answer.status_code, answer.json()["code"]) == (429, "TOO_MANY_WAITING")
+    assert answer.headers["retry-after"] == "7"
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer agk_nobody", "Basic eDp5", "Bearer"])

@@ -1,9 +1,8 @@
 """The rows of escalations against the entries of their flows, for `verify_ledger`."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Self
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -21,6 +20,7 @@ from escalations import evidence_contracts, recorded_deadlines
 from escalations.contracts import Closing, DecisionState, State
 from escalations.models import Decision, EffectStatement, Escalation, Evidence, Question
 from escalations.recorded_deadlines import Deadline
+from escalations.signed_rows import SignedRows
 from runtime.contracts import timestamps
 
 _ENDS = {
@@ -35,7 +35,7 @@ _CLOSED = (Kind.INFORMATION_ANSWERED, Kind.INFORMATION_CLOSED)
 _ABOUT = ("impact", "impact_rank", "agent_id", "policy_kind", "proposal_id", "intent_id", "rule", "incident")
 
 
-class EscalationRowCheck(row_checks.FlowRows):
+class EscalationRowCheck(SignedRows):
     """Escalations, their evidence, their questions, and the signed decisions on them."""
 
     # Every flow is opened: one without an escalation in its entries must have none in the tables.
@@ -63,23 +63,6 @@ class EscalationRowCheck(row_checks.FlowRows):
         NotProved("escalations_savedview", (), "names that people give to filters of the queue"),
     )
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._unknown: dict[str, set[tuple[str, int]]] = defaultdict(set)
-
-    @property
-    def not_verified(self) -> Sequence[str]:
-        """Signatures by keys that are not held here: one before the last change of DIR_SIGNING_KEY."""
-        return tuple(
-            f"{len(entries)} signed statement{'s' * (len(entries) > 1)}, key {key_id} unknown here"
-            for key_id, entries in sorted(self._unknown.items())
-        )
-
-    def absorb(self, other: Self) -> None:
-        """Take over the statements whose key is unknown."""
-        for key_id, entries in other._unknown.items():
-            self._unknown[key_id] |= entries
-
     def compare(self, flows: Mapping[UUID, Sequence[Entry]]) -> Iterable[ChainBreak]:
         """All findings of some flows."""
         found = Found(erased=row_checks.erased_in(flows))
@@ -89,8 +72,7 @@ class EscalationRowCheck(row_checks.FlowRows):
         _compare_decisions(found, flows, escalations, ring)
         _compare_questions(found, flows, escalations, ring)
         _compare_effects(found, flows, escalations, ring)
-        for key_id, entries in found.unknown_keys.items():
-            self._unknown[key_id] |= entries
+        self.note_unknown_keys(found)
         return found.breaks
 
 

@@ -1,9 +1,7 @@
 """The rows of tasks for people against the entries of their flows, for `verify_ledger`."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Self
 from uuid import UUID
 
 from django.conf import settings
@@ -16,6 +14,7 @@ from audit.sealing import keys
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found
 from escalations.row_checks import compare_signature
+from escalations.signed_rows import SignedRows
 from runtime.contracts.states import TaskState
 from runtime.execution.models import HumanTask
 
@@ -23,29 +22,14 @@ _ENDS = {Kind.TASK_ANSWERED: TaskState.ANSWERED, Kind.TASK_OVERDUE: TaskState.OV
 _ANSWER = ("answer", "statement", "signature", "key_id", "answered_by")
 
 
-class TaskRowCheck(row_checks.FlowRows):
+class TaskRowCheck(SignedRows):
     """Tasks, and the signed answers to them."""
 
     # Every flow is opened: one without a task in its entries must have none in the tables.
     kinds = frozenset({Kind.FLOW_OPENED, Kind.FLOW_ERASED, Kind.TASK_OPENED, *_ENDS})
     not_proved = ()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._unknown: dict[str, set[tuple[str, int]]] = defaultdict(set)
-
-    @property
-    def not_verified(self) -> Sequence[str]:
-        """Signatures by keys that are not held here."""
-        return tuple(
-            f"{len(entries)} signed answer{'s' * (len(entries) > 1)} to tasks, key {key_id} unknown here"
-            for key_id, entries in sorted(self._unknown.items())
-        )
-
-    def absorb(self, other: Self) -> None:
-        """Take over the statements whose key is unknown."""
-        for key_id, entries in other._unknown.items():
-            self._unknown[key_id] |= entries
+    one, several = "signed answer to tasks", "signed answers to tasks"
 
     def compare(self, flows: Mapping[UUID, Sequence[Entry]]) -> Iterable[ChainBreak]:
         """All findings of some flows."""
@@ -79,8 +63,7 @@ class TaskRowCheck(row_checks.FlowRows):
                 found.same(end, "humantask.answer", "the committed content", "other content")
         for name in rows:
             found.without_entry(rows[name].tenant, str(flow_of[name]), f"the task {name}")
-        for key_id, unknown in found.unknown_keys.items():
-            self._unknown[key_id] |= unknown
+        self.note_unknown_keys(found)
         return found.breaks
 
 

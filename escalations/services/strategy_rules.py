@@ -25,7 +25,7 @@ from runtime.core import clock, transactions
 from runtime.core.ids import new_id
 from runtime.kernel import versions
 from runtime.registry.models import Agent
-from runtime.registry.queries import granted_kinds, kind_versions, manifest_versions
+from runtime.registry.queries import granted_kinds, kind_versions, manifest_versions, version_states
 from runtime.registry.services import agents, document_writing, kinds, manifests
 
 # An entry names the newest ones; the precedent itself may rest on more.
@@ -245,7 +245,7 @@ def _state_of(tenant: str, said: Mapping[str, Any]) -> str:
     """The state of the version today; DRAFT, ACTIVE, SUPERSEDED and DISCARDED for both documents."""
     if said["document"] == Place.POLICY_KIND:
         kind = kind_versions.get_version(tenant=tenant, kind=said["name"], version=said["version"])
-        return "" if kind is None else kind_versions.state_of(kind).value
+        return "" if kind is None else version_states.state_of(kind).value
     agent = Agent.objects.of(tenant).filter(agent_id=said["name"]).first()
     row = None if agent is None else manifest_versions.get_version(agent=agent, version=said["version"])
     if agent is None or row is None:

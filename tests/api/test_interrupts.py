@@ -24,17 +24,9 @@ from runtime.registry.services import users
 from runtime.workflows.models import WorkflowPosition
 from tests.support import api_client, factories
 from tests.support.followed_workflow import load
+from tests.support.interrupted_flow import CALLS
 from tests.support.workflow_story import RESEARCH
 
-CALLS = {
-    "id": "unsure",
-    "router": "threshold",
-    "on": "GENERATE",
-    "key": "output.confidence",
-    "below": 0.5,
-    "to": "INTERRUPT",
-    "on_missing": "go_on",
-}
 BOUNDED = {**RESEARCH["instructions"], "GENERATE": {"core": "COGNITIVE", "max_visits": 9}}
 # What the router demands is refused by a checker.
 DEMANDS = {**CALLS, "to": "VERIFY"}

@@ -14,7 +14,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.core import clock
 from runtime.registry.models import PolicyKind, Target
-from runtime.registry.queries import kind_versions
+from runtime.registry.queries import kind_versions, version_states
 from runtime.registry.services import document_writing, kinds
 from runtime.resources.services import resources
 from tests.support import factories, gate_cases
@@ -78,7 +78,7 @@ def recorded() -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def states_now() -> dict[str, KindState]:
-    return {row.version: kind_versions.state_of(row) for row in PolicyKind.objects.all()}
+    return {row.version: version_states.state_of(row) for row in PolicyKind.objects.all()}
 
 
 def test_a_draft_is_stored_hashed_and_rules_nothing(ada: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -25,7 +25,7 @@ from runtime.core import mismatches
 from runtime.core.views import labels
 from runtime.kernel.rulesets import linter
 from runtime.registry.models import Ruleset
-from runtime.registry.queries import recorded_versions, ruleset_versions
+from runtime.registry.queries import recorded_versions, ruleset_versions, version_states
 from runtime.registry.services import document_reading, rulesets
 from runtime.registry.views import version_pages
 
@@ -43,14 +43,9 @@ def index(request: HttpRequest) -> HttpResponse:
 def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
     """Show one version, the active or else the newest, or one by `?version=`."""
     versions = ruleset_versions.list_versions(tenant=tenant_of(request.user), ruleset=ruleset)
-    asked = request.GET.get("version", "")
-    row = next((version for version in versions if version.version == asked), None)
-    if row is None:
-        if asked or not versions:
-            raise Http404
-        row = versions[0]
+    row = version_pages.pick(request, versions)
     mismatches.require(_mismatch(row))
-    contract, state = ruleset_versions.contract_of(row), ruleset_versions.state_of(row)
+    contract, state = ruleset_versions.contract_of(row), version_states.state_of(row)
     active = next((version for version in versions if version.active), None)
     newest = rule_outputs.list_newest([row])
     outputs = newest.documents
@@ -102,7 +97,7 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
         "is_draft": state is KindState.DRAFT,
         "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
         "seen_active": "" if active is None else active.version,
-        **version_pages.listed(versions, row, ruleset_versions.state_of),
+        **version_pages.listed(versions, row),
         **version_pages.permissions(request, approved),
     }
     return render(request, "runtime/ruleset.html", context)
@@ -135,7 +130,7 @@ def _mismatch(row: Ruleset) -> mismatches.Mismatch | None:
 
 
 def _listed(row: Ruleset) -> dict[str, Any]:
-    state = labels.badge(labels.KIND_STATES, ruleset_versions.state_of(row))
+    state = labels.badge(labels.KIND_STATES, version_states.state_of(row))
     if _mismatch(row) is not None:
         return {"row": row, "state": state, "is_untrusted": True}
     contract = ruleset_versions.contract_of(row)

@@ -44,7 +44,6 @@ from runtime.registry.queries import (
     recorded_versions,
     ruleset_versions,
     stored_documents,
-    workflow_versions,
 )
 from runtime.resources.queries import compute_left, resource_facts
 from runtime.state.models import Fact
@@ -403,7 +402,7 @@ def _bundle_digest(
         manifest=granted,
         kind=None if kind is None else stored_documents.kind_of(kind),
         rulesets=tuple(stored_documents.ruleset_of(body) for body in rulesets),
-        workflow=None if workflow is None else workflow_versions.document_of(workflow),
+        workflow=None if workflow is None else stored_documents.workflow_of(workflow),
         calibrations=tuple(stored_documents.calibration_of(body) for body in calibrations)
         if kind is not None and _asks_for_maps(granted)
         else (),

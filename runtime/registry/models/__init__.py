@@ -7,6 +7,7 @@ from django.db.models import F, Q
 from audit import actors
 from runtime.contracts import states
 from runtime.core.scoping import TenantManager
+from runtime.registry.models.versions import DocumentVersion, SwappedVersion
 
 
 class Agent(models.Model):
@@ -55,22 +56,11 @@ class Agent(models.Model):
         return self.agent_id
 
 
-class Manifest(models.Model):
-    """One immutable, hashed version of what an agent may do."""
+class Manifest(DocumentVersion):
+    """One version of what an agent may do."""
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="manifests")
     version = models.CharField(max_length=64)
-    body = models.BinaryField()
-    digest = models.CharField(max_length=64)
-    created_at = models.DateTimeField()
-    created_by = models.CharField(max_length=160)
-    activated_at = models.DateTimeField(null=True, blank=True)
-    activated_by = models.CharField(max_length=160, blank=True, default="")
-    discarded_at = models.DateTimeField(null=True, blank=True)
-    discarded_by = models.CharField(max_length=160, blank=True, default="")
-    # Why it was activated or discarded; `solo` where its own author did so, being the only admin.
-    reason = models.CharField(max_length=500, blank=True, default="")
-    solo = models.BooleanField(default=False)
 
     class Meta:
         ordering = ("agent", "-id")
@@ -315,28 +305,14 @@ class Pack(models.Model):
         return f"{self.name} {self.version}"
 
 
-class PolicyKind(models.Model):
-    """One immutable, hashed version of a policy kind. At most one version of a kind is active.
-
-    `reason` and `solo` are those of the last activation, or the reason of the discarding.
-    """
+class PolicyKind(SwappedVersion):
+    """One version of a policy kind. At most one version of a kind is active."""
 
     tenant = models.CharField(max_length=64, default="default")
     kind = models.CharField(max_length=128)
     version = models.CharField(max_length=64)
     title = models.CharField(max_length=200)
     risk_tier = models.CharField(max_length=2)
-    body = models.BinaryField()
-    digest = models.CharField(max_length=64)
-    active = models.BooleanField(default=False)
-    created_at = models.DateTimeField()
-    created_by = models.CharField(max_length=160)
-    activated_at = models.DateTimeField(null=True, blank=True)
-    activated_by = models.CharField(max_length=160, blank=True, default="")
-    discarded_at = models.DateTimeField(null=True, blank=True)
-    discarded_by = models.CharField(max_length=160, blank=True, default="")
-    reason = models.CharField(max_length=500, blank=True, default="")
-    solo = models.BooleanField(default=False)
 
     objects = TenantManager()
 
@@ -358,27 +334,15 @@ class PolicyKind(models.Model):
         return f"{self.kind} {self.version}"
 
 
-class Ruleset(models.Model):
-    """One immutable, hashed version of a ruleset. At most one version of a ruleset is active.
+class Ruleset(SwappedVersion):
+    """One version of a ruleset. At most one version of a ruleset is active.
 
-    A policy kind names a version by itself, so that what it enforces changes only with the kind. `reason` and
-    `solo` are those of the last activation, or the reason of the discarding.
+    A policy kind names a version by itself, so that what it enforces changes only with the kind.
     """
 
     tenant = models.CharField(max_length=64, default="default")
     ruleset = models.CharField(max_length=64)
     version = models.CharField(max_length=64)
-    body = models.BinaryField()
-    digest = models.CharField(max_length=64)
-    active = models.BooleanField(default=False)
-    created_at = models.DateTimeField()
-    created_by = models.CharField(max_length=160)
-    activated_at = models.DateTimeField(null=True, blank=True)
-    activated_by = models.CharField(max_length=160, blank=True, default="")
-    discarded_at = models.DateTimeField(null=True, blank=True)
-    discarded_by = models.CharField(max_length=160, blank=True, default="")
-    reason = models.CharField(max_length=500, blank=True, default="")
-    solo = models.BooleanField(default=False)
 
     objects = TenantManager()
 

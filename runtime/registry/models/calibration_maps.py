@@ -5,13 +5,14 @@ from django.db.models import Q
 
 from runtime.contracts import states
 from runtime.contracts.calibration import LEAST_PAIRS
+from runtime.registry.models.versions import SwappedVersion
 
 
-class CalibrationMap(models.Model):
-    """One immutable, hashed map of an agent. At most one of a kind and impact is active.
+class CalibrationMap(SwappedVersion):
+    """One map of an agent. At most one of a kind and impact is active.
 
     `version` counts the maps of the agent. A map is retired for good when its kind or the agent's model
-    profile changes; `reason` and `solo` are those of its activation, or the reason of the discarding.
+    profile changes.
     """
 
     agent = models.ForeignKey("runtime.Agent", on_delete=models.PROTECT, related_name="calibration_maps")
@@ -19,19 +20,8 @@ class CalibrationMap(models.Model):
     policy_kind = models.CharField(max_length=128)
     impact = models.CharField(max_length=16, choices=states.Impact.pairs())
     pairs = models.PositiveIntegerField()
-    body = models.BinaryField()
-    digest = models.CharField(max_length=64)
-    active = models.BooleanField(default=False)
-    created_at = models.DateTimeField()
-    created_by = models.CharField(max_length=160)
-    activated_at = models.DateTimeField(null=True, blank=True)
-    activated_by = models.CharField(max_length=160, blank=True, default="")
-    discarded_at = models.DateTimeField(null=True, blank=True)
-    discarded_by = models.CharField(max_length=160, blank=True, default="")
     retired_at = models.DateTimeField(null=True, blank=True)
     retired_by = models.CharField(max_length=160, blank=True, default="")
-    reason = models.CharField(max_length=500, blank=True, default="")
-    solo = models.BooleanField(default=False)
 
     class Meta:
         ordering = ("agent", "-version")

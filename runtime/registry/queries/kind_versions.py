@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.states import KindState
 from runtime.kernel.rules import kind_linter
 from runtime.registry.models import Pack, PolicyKind
 from runtime.registry.queries import recorded_versions, stored_documents, target_endpoints
@@ -18,15 +17,6 @@ HONOURS_NOT = "the target does not declare honours_keys: true"
 def contract_of(row: PolicyKind) -> KindDocument:
     """The stored document, read once per body."""
     return stored_documents.kind_of(bytes(row.body))
-
-
-def state_of(row: PolicyKind) -> KindState:
-    """A version is drafted, activated and superseded, maybe more than once; or it is discarded."""
-    if row.active:
-        return KindState.ACTIVE
-    if row.discarded_at is not None:
-        return KindState.DISCARDED
-    return KindState.DRAFT if row.activated_at is None else KindState.SUPERSEDED
 
 
 @dataclass(frozen=True, slots=True)

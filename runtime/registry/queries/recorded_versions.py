@@ -1,11 +1,11 @@
-"""Versions of manifests, kinds, rulesets and calibration maps, compared with the entries about them."""
+"""Versions of manifests, kinds, rulesets, workflows and maps, compared with the ledger entries about them."""
 
 from typing import Any
 
 from audit import actors, cells, queries
 from audit.events import Kind
 from runtime.core import mismatches
-from runtime.registry.models import Agent, Manifest, PolicyKind, Ruleset
+from runtime.registry.models import Agent, Manifest, PolicyKind, Ruleset, Workflow
 from runtime.registry.models.calibration_maps import CalibrationMap
 
 _MOST_CONFIRMED = 10_000
@@ -59,6 +59,12 @@ def compare_drafted_ruleset(row: Ruleset) -> mismatches.Mismatch | None:
     drafted = Kind.RULESET_REGISTERED
     author = _compare_author("ruleset.created_by", _place_of_ruleset(row, drafted), "ruleset", row.created_by)
     return compare_ruleset(row, by=drafted) or author
+
+
+def compare_workflow(row: Workflow) -> mismatches.Mismatch | None:
+    """Whether a workflow is the one that was registered. Asks the ledger once per process and version."""
+    place = (row.tenant, actors.SYSTEM, Kind.WORKFLOW_REGISTERED, row.workflow, row.version)
+    return _compare_version("workflow.body", place, "workflow", row.body)
 
 
 def compare_calibration(

@@ -7,7 +7,6 @@ from django.db.models import QuerySet
 
 from audit import statements
 from runtime.contracts.ruleset import RulesetDocument
-from runtime.contracts.states import KindState
 from runtime.core.mismatches import Mismatch
 from runtime.registry.models import Ruleset
 from runtime.registry.queries import recorded_versions, stored_documents
@@ -18,15 +17,6 @@ MOST_VERSIONS = 200
 def contract_of(row: Ruleset) -> RulesetDocument:
     """The stored document, read once per body."""
     return stored_documents.ruleset_of(bytes(row.body))
-
-
-def state_of(row: Ruleset) -> KindState:
-    """A version is drafted, activated and superseded, maybe more than once; or it is discarded."""
-    if row.active:
-        return KindState.ACTIVE
-    if row.discarded_at is not None:
-        return KindState.DISCARDED
-    return KindState.DRAFT if row.activated_at is None else KindState.SUPERSEDED
 
 
 def get_active(*, tenant: str, ruleset: str) -> Ruleset | None:

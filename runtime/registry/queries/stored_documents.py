@@ -1,4 +1,4 @@
-"""Stored manifests, policy kinds, rulesets and calibration maps as contracts, each read once per body."""
+"""Stored manifests, kinds, rulesets, workflows and calibration maps as contracts, each read once per body."""
 
 from functools import lru_cache
 
@@ -6,6 +6,7 @@ from runtime.contracts.calibration import CalibrationDocument
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.ruleset import RulesetDocument
+from runtime.contracts.workflow import WorkflowDocument
 
 
 @lru_cache(maxsize=256)
@@ -30,3 +31,9 @@ def ruleset_of(body: bytes) -> RulesetDocument:
 def calibration_of(body: bytes) -> CalibrationDocument:
     """The calibration map of its stored bytes, read once."""
     return CalibrationDocument.from_bytes(body)
+
+
+@lru_cache(maxsize=256)
+def workflow_of(body: bytes) -> WorkflowDocument:
+    """The workflow of its stored bytes, read once."""
+    return WorkflowDocument.from_bytes(body)

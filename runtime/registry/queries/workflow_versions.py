@@ -1,13 +1,9 @@
 """Registered versions of workflows, by the name under which a manifest has them: `name@version`."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
-from audit import actors, cells, queries
-from audit.events import Kind
 from audit.verification.verify import UNREADABLE
-from runtime.contracts.workflow import WorkflowDocument
 from runtime.core import mismatches
 from runtime.registry.models import Agent, Workflow
 from runtime.registry.queries import stored_documents
@@ -24,29 +20,6 @@ def find(*, tenant: str, name: str) -> Workflow | None:
     """The row of a `name@version`."""
     workflow, _, version = name.partition("@")
     return Workflow.objects.of(tenant).filter(workflow=workflow, version=version).first()
-
-
-@lru_cache(maxsize=256)
-def document_of(body: bytes) -> WorkflowDocument:
-    """The workflow of its stored bytes, read once."""
-    return WorkflowDocument.from_bytes(body)
-
-
-def compare(row: Workflow) -> mismatches.Mismatch | None:
-    """Whether a workflow is the one that was registered."""
-    recorded = [
-        said["digest"]
-        for _, said in queries.list_payloads(
-            tenant=row.tenant, stream=actors.SYSTEM, kinds=(Kind.WORKFLOW_REGISTERED,)
-        )
-        if said["workflow"] == row.workflow and said["version"] == row.version
-    ]
-    return mismatches.compare_digests(
-        "workflow.body",
-        str(row),
-        recorded[0] if recorded else mismatches.NOT_RECORDED,
-        cells.digest_of(row.body),
-    )
 
 
 def missing(name: str) -> mismatches.Mismatch:

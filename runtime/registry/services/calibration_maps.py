@@ -7,6 +7,7 @@ kind or the agent's model profile changes: what is known of another version says
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import groupby
+from types import MappingProxyType
 
 from audit import actors, events, ledger
 from runtime.contracts.calibration import CalibrationDocument
@@ -88,6 +89,7 @@ class VersionedCalibration(versioned_documents.VersionedDocument[CalibrationMap,
     """The maps of one agent for one kind and impact. Who writes has locked the agent."""
 
     unsound = ProblemCode.CALIBRATION_OUTDATED
+    swappable = MappingProxyType({"discarded_at": None, "retired_at": None})
 
     def __init__(self, agent: Agent, *, policy_kind: str, impact: str) -> None:
         super().__init__(tenant=agent.tenant, stream=actors.agent(agent.agent_id))
@@ -139,13 +141,7 @@ class VersionedCalibration(versioned_documents.VersionedDocument[CalibrationMap,
         Raises `transactions.ConcurrentUpdateError` where the kind's activation retired the one before.
         """
         before = self.get_active()
-        if before is not None and _swap(before, active=False) != 1:
-            raise transactions.ConcurrentUpdateError
-        row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
-        row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
-        if _swap(row, active=True) != 1:
-            raise transactions.ConcurrentUpdateError
-        row.active = True
+        self.swap_in(row, before=before, actor=actor, at=at, reason=reason, solo=solo)
         return events.CalibrationActivated(
             agent_id=self.agent.agent_id,
             version=str(row.version),
@@ -219,8 +215,3 @@ def _unknown(agent_id: str, version: str) -> Problem:
 def _outdated(row: CalibrationMap, why: str) -> Problem:
     detail = f"{why}: map {row.version} was made of proposals from before. Draft a new one, and discard it."
     return Problem(code=ProblemCode.CALIBRATION_OUTDATED, detail=detail)
-
-
-def _swap(row: CalibrationMap, *, active: bool) -> int:
-    free = CalibrationMap.objects.filter(pk=row.pk, active=not active, discarded_at=None, retired_at=None)
-    return free.update(active=active)

@@ -15,7 +15,6 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import KindState
 from runtime.core import ports, transactions
-from runtime.kernel import versions
 from runtime.registry.models import PolicyKind
 from runtime.registry.queries import (
     kind_versions,
@@ -23,6 +22,7 @@ from runtime.registry.queries import (
     recorded_versions,
     ruleset_versions,
     target_endpoints,
+    version_states,
 )
 from runtime.registry.services import (
     calibration_maps,
@@ -97,12 +97,8 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
             yield DocumentProblem(("kind",), said), True
             return
         taken = kind_versions.list_version_names(tenant=self.tenant, kind=contract.kind)
-        if contract.version in taken:
-            said = f"{contract.version} is registered already; give the change a new version"
-            yield DocumentProblem(("version",), said), True
-        elif not versions.is_later(contract.version, versions.highest(taken)):
-            said = f"{versions.highest(taken)} is registered; a new version must be later"
-            yield DocumentProblem(("version",), said), True
+        for problem in versioned_documents.lint_number(contract.version, taken):
+            yield problem, True
 
     def get_same(self, contract: KindDocument, *, actor: str) -> PolicyKind | None:
         row = kind_versions.get_version(tenant=self.tenant, kind=contract.kind, version=contract.version)
@@ -144,13 +140,7 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
         read and this write.
         """
         before = self.get_active()
-        if before is not None and _swap(before, active=False) != 1:
-            raise transactions.ConcurrentUpdateError
-        row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
-        row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
-        if _swap(row, active=True) != 1:
-            raise transactions.ConcurrentUpdateError
-        row.active = True
+        self.swap_in(row, before=before, actor=actor, at=at, reason=reason, solo=solo)
         calibration_maps.retire_of_kind(tenant=self.tenant, policy_kind=row.kind, actor=actor, at=at)
         return events.KindActivated(
             policy_kind=row.kind,
@@ -174,7 +164,7 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
         return Problem(code=ProblemCode.KIND_MOVED, detail=detail)
 
     def refuse_activation(self, row: PolicyKind) -> Problem | None:
-        match kind_versions.state_of(row):
+        match version_states.state_of(row):
             case KindState.ACTIVE:
                 detail = f"{self.name_of(row)} is already active."
                 return Problem(code=ProblemCode.KIND_ACTIVE, detail=detail)
@@ -186,7 +176,7 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
                 return dual_control.refuse_tampered(mismatch) or self._refuse_unsound(row)
 
     def refuse_discard(self, row: PolicyKind) -> Problem | None:
-        if kind_versions.state_of(row) is KindState.DRAFT:
+        if version_states.state_of(row) is KindState.DRAFT:
             return None
         detail = f"{self.name_of(row)} is not a draft: only one can be discarded."
         return Problem(code=ProblemCode.KIND_NOT_A_DRAFT, detail=detail)
@@ -227,7 +217,3 @@ def _misfits(
             contract, manifest_versions.list_monitors_of(tenant=tenant, kind=contract.kind)
         ),
     )
-
-
-def _swap(row: PolicyKind, *, active: bool) -> int:
-    return PolicyKind.objects.filter(pk=row.pk, active=not active, discarded_at=None).update(active=active)

@@ -115,8 +115,7 @@ class AgentManifest(versioned_documents.VersionedDocument[Manifest, ManifestDocu
     def set_active(
         self, row: Manifest, *, actor: str, at: datetime, reason: str = "", solo: bool = False
     ) -> events.ManifestActivated:
-        row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
-        row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
+        versioned_documents.note_activation(row, actor=actor, at=at, reason=reason, solo=solo)
         Agent.objects.filter(pk=self.agent.pk).update(active_manifest=row)
         profile = manifest_versions.contract_of(row).model_profile
         calibration_maps.retire_of_agent(self.agent, model_profile=profile, actor=actor, at=at)

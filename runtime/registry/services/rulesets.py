@@ -13,10 +13,9 @@ from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import KindState
 from runtime.core import transactions
-from runtime.kernel import versions
 from runtime.kernel.rulesets import linter
 from runtime.registry.models import Ruleset
-from runtime.registry.queries import recorded_versions, ruleset_versions
+from runtime.registry.queries import recorded_versions, ruleset_versions, version_states
 from runtime.registry.services import document_reading, dual_control, versioned_documents
 from runtime.registry.services.document_reading import DocumentProblem
 from runtime.registry.services.versioned_documents import DraftText
@@ -61,12 +60,8 @@ class VersionedRuleset(versioned_documents.VersionedDocument[Ruleset, RulesetDoc
             row.version
             for row in ruleset_versions.list_versions(tenant=self.tenant, ruleset=contract.ruleset)
         )
-        if contract.version in taken:
-            said = f"{contract.version} is registered already; give the change a new version"
-            yield DocumentProblem(("version",), said), True
-        elif not versions.is_later(contract.version, versions.highest(taken)):
-            said = f"{versions.highest(taken)} is registered; a new version must be later"
-            yield DocumentProblem(("version",), said), True
+        for problem in versioned_documents.lint_number(contract.version, taken):
+            yield problem, True
 
     def register(
         self, contract: RulesetDocument, *, actor: str, at: datetime
@@ -101,13 +96,7 @@ class VersionedRuleset(versioned_documents.VersionedDocument[Ruleset, RulesetDoc
         read and this write.
         """
         before = self.get_active()
-        if before is not None and _swap(before, active=False) != 1:
-            raise transactions.ConcurrentUpdateError
-        row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
-        row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
-        if _swap(row, active=True) != 1:
-            raise transactions.ConcurrentUpdateError
-        row.active = True
+        self.swap_in(row, before=before, actor=actor, at=at, reason=reason, solo=solo)
         return events.RulesetActivated(
             ruleset=row.ruleset,
             version=row.version,
@@ -130,7 +119,7 @@ class VersionedRuleset(versioned_documents.VersionedDocument[Ruleset, RulesetDoc
         return Problem(code=ProblemCode.RULESET_MOVED, detail=detail)
 
     def refuse_activation(self, row: Ruleset) -> Problem | None:
-        match ruleset_versions.state_of(row):
+        match version_states.state_of(row):
             case KindState.ACTIVE:
                 return Problem(code=ProblemCode.RULESET_ACTIVE, detail=f"{row} is already active.")
             case KindState.DISCARDED:
@@ -141,7 +130,7 @@ class VersionedRuleset(versioned_documents.VersionedDocument[Ruleset, RulesetDoc
                 return dual_control.refuse_tampered(mismatch) or _refuse_unsound(row)
 
     def refuse_discard(self, row: Ruleset) -> Problem | None:
-        if ruleset_versions.state_of(row) is KindState.DRAFT:
+        if version_states.state_of(row) is KindState.DRAFT:
             return None
         detail = f"{row} is not a draft: only one can be discarded."
         return Problem(code=ProblemCode.RULESET_NOT_A_DRAFT, detail=detail)
@@ -154,7 +143,3 @@ def _refuse_unsound(row: Ruleset) -> Problem | None:
         return None
     detail = f"{document_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."
     return Problem(code=ProblemCode.RULESET_UNSOUND, status=409, detail=detail)
-
-
-def _swap(row: Ruleset, *, active: bool) -> int:
-    return Ruleset.objects.filter(pk=row.pk, active=not active, discarded_at=None).update(active=active)

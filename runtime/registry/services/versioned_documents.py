@@ -7,9 +7,10 @@ showed as active.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from audit import events, ledger
@@ -17,9 +18,11 @@ from runtime.contracts import recorded_only
 from runtime.contracts.document import Contract
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.core import clock
+from runtime.core import clock, transactions
+from runtime.kernel import versions
 from runtime.registry.models import Manifest, PolicyKind, Ruleset
 from runtime.registry.models.calibration_maps import CalibrationMap
+from runtime.registry.models.versions import DocumentVersion, SwappedVersion
 from runtime.registry.services import document_reading, dual_control
 from runtime.registry.services.document_reading import DocumentProblem
 from runtime.registry.services.lint_results import LintMessage, LintResult
@@ -61,6 +64,8 @@ class VersionedDocument(ABC, Generic[Row, Document]):
     """One document with its versions, in the caller's transaction; `stream` is where its entries go."""
 
     unsound: ProblemCode  # the problem code of a draft that cannot be saved
+    # Of rows that say themselves whether they are active: what such a row still has to be.
+    swappable: Mapping[str, None] = MappingProxyType({"discarded_at": None})
 
     def __init__(self, *, tenant: str, stream: str) -> None:
         self.tenant = tenant
@@ -147,6 +152,32 @@ class VersionedDocument(ABC, Generic[Row, Document]):
         self._append(self.discarded(row), actor=actor, at=at)
         return row
 
+    def swap_in(
+        self,
+        row: SwappedVersion,
+        *,
+        before: SwappedVersion | None,
+        actor: str,
+        at: datetime,
+        reason: str,
+        solo: bool,
+    ) -> None:
+        """Make a row the active one in place of `before`.
+
+        Raises `transactions.ConcurrentUpdateError` where another version came or went between the caller's
+        read and this write.
+        """
+        if before is not None:
+            self._swap(before, active=False)
+        note_activation(row, actor=actor, at=at, reason=reason, solo=solo)
+        self._swap(row, active=True)
+        row.active = True
+
+    def _swap(self, row: SwappedVersion, *, active: bool) -> None:
+        rows = type(row)._default_manager.filter(pk=row.pk, active=not active, **self.swappable)
+        if rows.update(active=active) != 1:
+            raise transactions.ConcurrentUpdateError
+
     def _append(self, event: events.Event, *, actor: str, at: datetime) -> None:
         ledger.append_to(tenant=self.tenant, stream=self.stream, actor=actor, at=at, events=[event])
 
@@ -195,6 +226,22 @@ class VersionedDocument(ABC, Generic[Row, Document]):
     @abstractmethod
     def refuse_discard(self, row: Row) -> Problem | None:
         """Why a version cannot be discarded: only a draft can."""
+
+
+def note_activation(row: DocumentVersion, *, actor: str, at: datetime, reason: str, solo: bool) -> None:
+    """Keep who activated a version, when and why."""
+    row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
+    row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
+
+
+def lint_number(version: str, taken: Collection[str]) -> Iterator[DocumentProblem]:
+    """A new version has a number that none has, and that is later than all."""
+    if version in taken:
+        said = f"{version} is registered already; give the change a new version"
+        yield DocumentProblem(("version",), said)
+    elif not versions.is_later(version, versions.highest(taken)):
+        said = f"{versions.highest(taken)} is registered; a new version must be later"
+        yield DocumentProblem(("version",), said)
 
 
 def _refuse_reason(reason: str) -> Problem | None:

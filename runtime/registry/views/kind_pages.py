@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
@@ -22,7 +22,14 @@ from runtime.kernel import kind_diff
 from runtime.kernel.rules import kind_units
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import PolicyKind
-from runtime.registry.queries import agent_list, kind_versions, people, recorded_versions, ruleset_versions
+from runtime.registry.queries import (
+    agent_list,
+    kind_versions,
+    people,
+    recorded_versions,
+    ruleset_versions,
+    version_states,
+)
 from runtime.registry.services import kinds
 from runtime.registry.views import version_diff, version_pages
 
@@ -54,22 +61,17 @@ def index(request: HttpRequest) -> HttpResponse:
 def detail(request: HttpRequest, kind: str) -> HttpResponse:
     """Show one kind: the active or newest version, or one by `?version=`; `?trial=1` adds a dry run."""
     versions = agent_list.list_kind_versions(tenant=tenant_of(request.user), kind=kind)
-    asked = request.GET.get("version", "")
-    row = next((version for version in versions if version.version == asked), None)
-    if row is None:
-        if asked or not versions:
-            raise Http404
-        row = versions[0]
+    row = version_pages.pick(request, versions)
     active = next((version for version in versions if version.active), None)
     before = _compared(row, active, versions)
     require(row, before)
     contract, wrong = kind_versions.contract_of(row), kind_versions.list_wrong(row)
-    state = kind_versions.state_of(row)
+    state = version_states.state_of(row)
     approved = kinds.VersionedKind(row.tenant, kind).may_activate(row, actor=actor_of(request.user))
     context = (
         _summary(row)
         | _rules(contract, canonical.decode(bytes(row.body)))
-        | version_pages.listed(versions, row, kind_versions.state_of)
+        | version_pages.listed(versions, row)
         | {
             "is_draft": state is KindState.DRAFT,
             "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},

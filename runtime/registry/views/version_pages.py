@@ -11,15 +11,15 @@ from django.shortcuts import redirect
 from audit.access.permissions import actor_of, may
 from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
-from runtime.contracts.states import KindState
 from runtime.core.views import error_page, labels
-from runtime.registry.models import Manifest, PolicyKind, Ruleset
+from runtime.registry.models import Manifest, PolicyKind, Ruleset, Workflow
 from runtime.registry.models.calibration_maps import CalibrationMap
-from runtime.registry.queries import people
+from runtime.registry.queries import people, version_states
 from runtime.registry.services import dual_control
 
 Versioned = Manifest | PolicyKind | Ruleset | CalibrationMap
 Row = TypeVar("Row", PolicyKind, Ruleset)
+Numbered = TypeVar("Numbered", PolicyKind, Ruleset, Workflow)
 
 
 def activate(
@@ -51,14 +51,23 @@ def permissions(request: HttpRequest, approved: dual_control.Approved | Problem)
     }
 
 
-def listed(versions: Sequence[Row], shown: Row, state_of: Callable[[Row], KindState]) -> dict[str, Any]:
+def pick(request: HttpRequest, versions: Sequence[Numbered]) -> Numbered:
+    """Return the version that `?version=` names, or without it the first; 404 where there is none."""
+    asked = request.GET.get("version", "")
+    found = next((row for row in versions if row.version == asked), None)
+    if found is None and (asked or not versions):
+        raise Http404
+    return found or versions[0]
+
+
+def listed(versions: Sequence[Row], shown: Row) -> dict[str, Any]:
     """Return each version with its state and who made and ended it, and the one that is shown."""
     actors = {actor for row in versions for actor in (row.created_by, row.activated_by, row.discarded_by)}
     names = people.names_of(actors)
     rows = [
         {
             "row": row,
-            "state": labels.badge(labels.KIND_STATES, state_of(row)),
+            "state": labels.badge(labels.KIND_STATES, version_states.state_of(row)),
             "made_by": labels.actor_words(row.created_by, names),
             "ended_at": row.discarded_at or row.activated_at,
             "ended_by": labels.actor_words(row.discarded_by or row.activated_by, names),

@@ -16,7 +16,7 @@ from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow
 from runtime.kernel.workflows import steps
 from runtime.registry.models import Agent, Workflow
-from runtime.registry.queries import granted_kinds, workflow_versions
+from runtime.registry.queries import granted_kinds, recorded_versions, stored_documents, workflow_versions
 from runtime.workflows.models import WorkflowPosition
 
 
@@ -52,10 +52,10 @@ def find(flow: Flow, agent: Agent) -> Standing | Mismatch | None:
         if named is None:
             return workflow_versions.missing(manifest.workflow)
         workflow = named
-    mismatch = workflow_versions.compare(workflow) or (None if row is None else compare(row))
+    mismatch = recorded_versions.compare_workflow(workflow) or (None if row is None else compare(row))
     if mismatch is not None:
         return mismatch
-    document = workflow_versions.document_of(bytes(workflow.body))
+    document = stored_documents.workflow_of(bytes(workflow.body))
     fold = steps.begin(document) if row is None else fold_of(row)
     return Standing(workflow=workflow, document=document, fold=fold, row=row)
 
@@ -113,12 +113,12 @@ def list_bodies(flows: Collection[UUID]) -> dict[UUID, bytes]:
     return {
         row.flow_id: bytes(row.workflow.body)
         for row in rows
-        if workflow_versions.compare(row.workflow) is None
+        if recorded_versions.compare_workflow(row.workflow) is None
     }
 
 
 def is_at_start(row: WorkflowPosition) -> bool:
     """Whether a flow that took no step stands where its workflow begins, or was erased."""
-    begun = steps.begin(workflow_versions.document_of(bytes(row.workflow.body))).model_dump(mode="json")
+    begun = steps.begin(stored_documents.workflow_of(bytes(row.workflow.body))).model_dump(mode="json")
     del begun["permits"]
     return bytes(row.fold) in {b"", canonical.encode(begun)}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
@@ -13,8 +13,9 @@ from runtime.core.views import labels
 from runtime.kernel import effects
 from runtime.kernel.workflows import linter
 from runtime.registry.models import Workflow
-from runtime.registry.queries import people, workflow_versions
+from runtime.registry.queries import people, recorded_versions, stored_documents, workflow_versions
 from runtime.registry.services import document_reading
+from runtime.registry.views import version_pages
 from runtime.workflows.queries import traffic
 from runtime.workflows.queries.traffic import Traffic
 from runtime.workflows.views import graph_drawing, policy_words
@@ -41,14 +42,9 @@ def detail(request: HttpRequest, workflow: str) -> HttpResponse:
     """Show one version: the newest, or one by `?version=`."""
     tenant = tenant_of(request.user)
     versions = workflow_versions.list_versions(tenant=tenant, workflow=workflow)
-    asked = request.GET.get("version", "")
-    row = next((version for version in versions if version.version == asked), None)
-    if row is None:
-        if asked or not versions:
-            raise Http404
-        row = versions[0]
-    mismatches.require(workflow_versions.compare(row))
-    document, found = workflow_versions.document_of(bytes(row.body)), traffic.of_workflow(row)
+    row = version_pages.pick(request, versions)
+    mismatches.require(recorded_versions.compare_workflow(row))
+    document, found = stored_documents.workflow_of(bytes(row.body)), traffic.of_workflow(row)
     drawing = graph_drawing.draw(document, found)
     followers = workflow_versions.list_followers(tenant=tenant).get(str(row), [])
     names = people.names_of([version.created_by for version in versions])
@@ -108,9 +104,9 @@ def _is_version(name: str, row: Workflow) -> bool:
 
 def _listed(row: Workflow, followers: int) -> dict[str, Any]:
     shown: dict[str, Any] = {"row": row, "followers": followers}
-    if workflow_versions.compare(row) is not None:
+    if recorded_versions.compare_workflow(row) is not None:
         return {**shown, "is_untrusted": True}
-    document = workflow_versions.document_of(bytes(row.body))
+    document = stored_documents.workflow_of(bytes(row.body))
     return {
         **shown,
         "instructions": len(document.instructions),

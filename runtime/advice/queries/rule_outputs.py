@@ -1,7 +1,9 @@
 """Reads of rule outputs."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -55,18 +57,20 @@ def compare(row: RuleOutput) -> Mismatch | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Newest:
-    """The newest outputs of some versions, and how many were left out: they are not what was recorded."""
+    """The newest outputs of a version, and how many were left out: they are not what was recorded."""
 
     documents: Sequence[RuleOutputDocument]
     untrusted: int
 
 
-def list_newest(rulesets: Sequence[Ruleset]) -> Newest:
-    """At most MOST_COUNTED, without those whose words were erased."""
-    rows = RuleOutput.objects.filter(ruleset__in=rulesets).order_by("-rule_output_id")
-    held = [row for row in rows[:MOST_COUNTED] if cells.bytes_of(row.body) != b""]
+def list_newest(ruleset: Ruleset, *, since: datetime | None = None, most: int = MOST_COUNTED) -> Newest:
+    """The newest `most`, without those whose words were erased; those of `since` or later."""
+    rows = RuleOutput.objects.filter(ruleset=ruleset).order_by("-rule_output_id")
+    if since is not None:
+        rows = rows.filter(created_at__gte=since)
+    held = [row for row in rows[:most] if cells.bytes_of(row.body) != b""]
     told = queries.list_payloads_of_streams(
-        tenant=rulesets[0].tenant if rulesets else "",
+        tenant=ruleset.tenant,
         streams={str(row.flow_id) for row in held},
         kinds=(Kind.RULES_EVALUATED,),
     )
@@ -76,6 +80,22 @@ def list_newest(rulesets: Sequence[Ruleset]) -> Newest:
         documents=[document_of(row) for row in trusted],
         untrusted=len(held) - len(trusted),
     )
+
+
+def count_fired(outputs: Iterable[RuleOutputDocument]) -> Counter[str]:
+    """In how many of the outputs each rule matched, and each guardrail was triggered."""
+    found: Counter[str] = Counter()
+    for output in outputs:
+        found.update({match.rule_id for match in output.matches})
+        found.update({guard.invariant_id for guard in output.guardrails_triggered})
+    return found
+
+
+def often(fired: int, outputs: int) -> str:
+    """Of a rule that never fires, or always does; empty otherwise, and where nobody has asked."""
+    if not outputs:
+        return ""
+    return "never" if not fired else "always" if fired == outputs else ""
 
 
 def _digests(payloads: Iterable[dict[str, Any]]) -> dict[str, str]:

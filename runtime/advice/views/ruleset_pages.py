@@ -47,9 +47,9 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
     mismatches.require(_mismatch(row))
     contract, state = ruleset_versions.contract_of(row), version_states.state_of(row)
     active = next((version for version in versions if version.active), None)
-    newest = rule_outputs.list_newest([row])
+    newest = rule_outputs.list_newest(row)
     outputs = newest.documents
-    fired = _fired(outputs)
+    fired = rule_outputs.count_fired(outputs)
     approved = rulesets.VersionedRuleset(row.tenant, ruleset).may_activate(row, actor=actor_of(request.user))
     context = {
         "row": row,
@@ -70,7 +70,7 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
                 "rule": rule,
                 "does": _does(rule.then),
                 "fired": fired[rule.id],
-                "often": _often(fired[rule.id], len(outputs)),
+                "often": rule_outputs.often(fired[rule.id], len(outputs)),
             }
             for rule in contract.rules
         ],
@@ -78,7 +78,7 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
             {
                 "rule": guard,
                 "fired": fired[guard.id],
-                "often": _often(fired[guard.id], len(outputs)),
+                "often": rule_outputs.often(fired[guard.id], len(outputs)),
             }
             for guard in contract.guardrails
         ],
@@ -153,7 +153,7 @@ def _table(table: DecisionTable, fired: Counter[str], outputs: int) -> dict[str,
                 "rule": rule,
                 "does": _does(rule.then),
                 "fired": fired[rule.id],
-                "often": _often(fired[rule.id], outputs),
+                "often": rule_outputs.often(fired[rule.id], outputs),
             }
             for rule in table.rules
         ],
@@ -163,22 +163,6 @@ def _table(table: DecisionTable, fired: Counter[str], outputs: int) -> dict[str,
 def _does(action: ProposedAction) -> str:
     params = ", ".join(f"{name} {labels.plain_value(value)}" for name, value in action.params.items())
     return f"{action.action}: {params}" if params else action.action
-
-
-def _fired(outputs: Sequence[RuleOutputDocument]) -> Counter[str]:
-    """In how many of the outputs each rule matched, and each guardrail was triggered."""
-    found: Counter[str] = Counter()
-    for output in outputs:
-        found.update({match.rule_id for match in output.matches})
-        found.update({guard.invariant_id for guard in output.guardrails_triggered})
-    return found
-
-
-def _often(fired: int, outputs: int) -> str:
-    """What is to be said of a rule that never fires, or always does."""
-    if not outputs:
-        return ""
-    return "never" if not fired else "always" if fired == outputs else ""
 
 
 def _conflicts(outputs: Sequence[RuleOutputDocument]) -> list[dict[str, Any]]:

@@ -6,13 +6,13 @@ Reads only. Outputs, verdicts and decisions count as the ledger recorded them.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from audit import canonical, queries
 from audit.events import Kind
-from runtime.advice.models import RuleOutput
-from runtime.contracts.ruleset import RulesetDocument
+from runtime.advice.queries import rule_outputs
+from runtime.contracts.ruleset import RuleOutputDocument, RulesetDocument
 from runtime.contracts.states import Decision
 from runtime.core import clock
 from runtime.flows.models import Proposal
@@ -52,9 +52,7 @@ class RuleUse:
     @property
     def often(self) -> str:
         """Whether it never fires, or always does; empty otherwise, and where nobody has asked."""
-        if not self.outputs:
-            return ""
-        return "never" if not self.fired else "always" if self.fired == self.outputs else ""
+        return rule_outputs.often(self.fired, self.outputs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +66,7 @@ class RuleCoverage:
 
 
 def measure(*, tenant: str, days: int = DAYS) -> RuleCoverage:
-    """Every rule of the active rulesets over the last `days`, at most MOST outputs of each, and MOST
-    proposals.
-    """
+    """Every rule of the active rulesets over the last `days`, by the newest MOST proposals and outputs."""
     since = clock.now() - timedelta(days=days)
     rows = Proposal.objects.filter(
         flow__tenant=tenant, received_at__gte=since, flow__erased_at__isnull=True
@@ -82,27 +78,10 @@ def measure(*, tenant: str, days: int = DAYS) -> RuleCoverage:
         if recorded_versions.compare_ruleset(row) is not None:
             untrusted.append(row.ruleset)
             continue
-        outputs = _outputs(tenant, row, since)
+        outputs = rule_outputs.list_newest(row, since=since, most=MOST).documents
         is_complete = is_complete and len(outputs) < MOST
         found.extend(_uses(ruleset_versions.contract_of(row), outputs, at_gate))
     return RuleCoverage(days=days, rules=tuple(found), untrusted=tuple(untrusted), is_complete=is_complete)
-
-
-def _outputs(tenant: str, row: Ruleset, since: datetime) -> Sequence[Mapping[str, Any]]:
-    """The newest outputs of a version, as far as they are what was recorded."""
-    stored = RuleOutput.objects.filter(ruleset=row, created_at__gte=since).order_by("-rule_output_id")
-    held = list(stored.values_list("rule_output_id", "flow_id", "body")[:MOST])
-    recorded = {
-        str(said["rule_output_id"]): said["output_digest"]
-        for _, said in queries.list_payloads_of_streams(
-            tenant=tenant, streams={str(flow) for _, flow, _ in held}, kinds=(Kind.RULES_EVALUATED,)
-        )
-    }
-    return [
-        canonical.decode(bytes(body))
-        for pk, _, body in held
-        if recorded.get(str(pk)) == canonical.digest(bytes(body))
-    ]
 
 
 def _at_gate(tenant: str, read: Sequence[Proposal]) -> Mapping[tuple[str, str], Counter[str]]:
@@ -141,15 +120,13 @@ def _at_gate(tenant: str, read: Sequence[Proposal]) -> Mapping[tuple[str, str], 
 
 def _uses(
     document: RulesetDocument,
-    outputs: Sequence[Mapping[str, Any]],
+    outputs: Sequence[RuleOutputDocument],
     at_gate: Mapping[tuple[str, str], Counter[str]],
 ) -> Iterator[RuleUse]:
-    fired: Counter[str] = Counter()
+    fired = rule_outputs.count_fired(outputs)
     contradicted: Counter[str] = Counter()
     for output in outputs:
-        fired.update({match["rule_id"] for match in output["matches"]})
-        fired.update({guard["invariant_id"] for guard in output["guardrails_triggered"]})
-        contradicted.update({rule for conflict in output["conflicts"] for rule in conflict["rule_ids"]})
+        contradicted.update({rule for conflict in output.conflicts for rule in conflict.rule_ids})
     for rule_id, place in _declared(document):
         uses = at_gate.get((document.ruleset, rule_id), Counter())
         yield RuleUse(

@@ -48,3 +48,13 @@ def incident(incident_id: object) -> str:
 def hold(hold_id: object) -> str:
     """The stream of a legal hold; nobody acts as one."""
     return f"hold:{hold_id}"
+
+
+def target(name: str) -> str:
+    """The stream of a target; nobody acts as one."""
+    return f"target:{name}"
+
+
+def conversation(pk: object) -> str:
+    """The stream of a conversation between agents; nobody acts as one."""
+    return f"conversation:{pk}"

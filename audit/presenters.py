@@ -6,7 +6,7 @@ Summaries are plain text with values from agents: templates escape them.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from audit import presenters_of_rulesets, sentences
+from audit import presenters_of_conversations, presenters_of_rulesets, presenters_of_waiting, sentences
 from audit.events import Kind
 from audit.lanes import LANES, Lane, LaneShown, Presenter
 from audit.sentences import says
@@ -28,6 +28,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.FLOW_OPENED: Presenter("flow", Lane.CONTEXT, "Flow opened", says("Opened by {agent_id}.")),
         Kind.FLOW_ERASED: Presenter("cross", Lane.SYSTEM, "Words erased", sentences.flow_erased),
         Kind.FLOW_MOVED: Presenter("next", Lane.SYSTEM, "State changed", sentences.moved),
+        Kind.TASK_CONTEXT_CHANGED: Presenter(
+            "layers", Lane.CONTEXT, "Task context changed", sentences.task_context
+        ),
         Kind.CHILD_OPENED: Presenter(
             "flow", Lane.REASONING, "Child flow opened", says("{agent_id} works for it in a separate flow.")
         ),
@@ -114,21 +117,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.RECEIPT_MISFIT: Presenter(
             "ask", Lane.EXECUTION, "Receipt does not fit its schema", sentences.receipt_misfit
-        ),
-        Kind.TASK_OPENED: Presenter(
-            "user",
-            Lane.EXECUTION,
-            "Task opened",
-            says("{group} is asked for step {step}, until {deadline_at}."),
-        ),
-        Kind.TASK_ANSWERED: Presenter(
-            "check", Lane.DECISION, "Task answered", says("Attempt {number} was carried out by a person.")
-        ),
-        Kind.TASK_REFUSED: Presenter(
-            "cross", Lane.DECISION, "Answer refused", says("The answer was not taken: {code}.")
-        ),
-        Kind.TASK_OVERDUE: Presenter(
-            "clock", Lane.EXECUTION, "Task overdue", says("Nobody carried out attempt {number} in time.")
         ),
         Kind.INTENT_HELD: Presenter(
             "stop", Lane.EXECUTION, "Intent held", says("Held before the call: {why}.")
@@ -224,6 +212,15 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "Agent status changed",
             sentences.status_changed,
         ),
+        Kind.AGENT_AUTONOMY_CHANGED: Presenter(
+            "agent",
+            Lane.SYSTEM,
+            "Level of autonomy changed",
+            says("{agent_id}: {from_level} to {to_level}. {reason}."),
+        ),
+        Kind.AGENT_LABELS_CHANGED: Presenter(
+            "agent", Lane.SYSTEM, "Labels changed", sentences.labels_changed
+        ),
         Kind.AGENT_STOPPED: Presenter("stop", Lane.SYSTEM, "Agent stopped", says("{agent_id}: {reason}.")),
         Kind.AGENT_RESUMED: Presenter("play", Lane.SYSTEM, "Agent resumed", sentences.resumed),
         Kind.MANIFEST_REGISTERED: Presenter(
@@ -246,6 +243,18 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.PACK_LOADED: Presenter("kind", Lane.SYSTEM, "Pack loaded", says("{pack} version {version}.")),
         Kind.TARGET_CONFIGURED: Presenter(
             "bolt", Lane.SYSTEM, "Target configured", says("{name} at {base_url}, signed calls: {signed}.")
+        ),
+        Kind.TOOL_FOUND: Presenter(
+            "search", Lane.SYSTEM, "Tool found", says("{tool} of {server}, not pinned.")
+        ),
+        Kind.TOOL_PINNED: Presenter(
+            "lock", Lane.SYSTEM, "Tool pinned", says("{tool} of {server} as described: {reason}.")
+        ),
+        Kind.TOOL_QUARANTINED: Presenter(
+            "stop", Lane.SYSTEM, "Tool quarantined", says("{tool} of {server}: {because}. It is not called.")
+        ),
+        Kind.TOOL_SERVER_SWITCHED: Presenter(
+            "bolt", Lane.SYSTEM, "MCP server switched", sentences.tool_server_switched
         ),
         Kind.TARGET_CHECKED: Presenter("bolt", Lane.SYSTEM, "Target tested", sentences.checked),
         Kind.CIRCUIT_OPENED: Presenter(
@@ -275,6 +284,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.MEMORY_READ: Presenter("layers", Lane.CONTEXT, "Memory read", sentences.memory_read),
         Kind.MEMORY_WRITTEN: Presenter("layers", Lane.CONTEXT, "Memory written", sentences.memory),
+        Kind.MEMORY_REFUSED: Presenter(
+            "cross", Lane.CONTEXT, "Memory write denied", says("{scope}/{key} denied by {rule} ({code}).")
+        ),
         Kind.MEMORY_RELEASED: Presenter(
             "layers", Lane.CONTEXT, "Memory released", says("{scope}/{key} version {version} can be read.")
         ),
@@ -341,10 +353,14 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.GUARD_FAILED: Presenter(
             "help", Lane.VALIDATION, "Soft guard failed", says("{guard_id}, {tries} tries: {why}.")
         ),
-        Kind.REVIEW_FLAGGED: Presenter("high", Lane.VALIDATION, "Flagged for review", sentences.flagged),
-        Kind.REVIEW_CLOSED: Presenter(
-            "user", Lane.DECISION, "Review closed", says("{guard_id}: {result}, {note}.")
+        Kind.REVIEW_REQUESTED: Presenter(
+            "high",
+            Lane.VALIDATION,
+            "Marked for review",
+            says("It received memory {scope}/{key} version {version}: {reason}."),
         ),
+        Kind.REVIEW_FLAGGED: Presenter("high", Lane.VALIDATION, "Flagged for review", sentences.flagged),
+        Kind.REVIEW_CLOSED: Presenter("user", Lane.DECISION, "Review closed", sentences.review_closed),
         Kind.NOTIFICATION_ROUTE_ADDED: Presenter(
             "send",
             Lane.SYSTEM,
@@ -476,5 +492,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "send", Lane.SYSTEM, "Receiver tested", says("A test event was sent to {name}.")
         ),
         **presenters_of_rulesets.PRESENTERS,
+        **presenters_of_waiting.PRESENTERS,
+        **presenters_of_conversations.PRESENTERS,
     }
 )

@@ -1,4 +1,4 @@
-"""How entries about rulesets, their outputs, recommendations and calibration maps are shown."""
+"""How entries about rulesets, their outputs, recommendations, the ontology and calibration maps are shown."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,8 +9,24 @@ from audit.sentences import says
 
 
 def _recommended(payload: Mapping[str, Any]) -> str:
+    method = payload.get("method") or "-"
     who = "A person should decide" if payload.get("needs_person") else "Advice for the agent"
-    return f"{who}: {payload.get('method') or '-'}."
+    said = "Other agents are heard first." if method == "consult" else f"{who}: {method}."
+    if not payload.get("asked"):
+        return said
+    answered, agreeing = payload.get("answered", 0), payload.get("agreeing", 0)
+    return f"{said} Of {payload['asked']} consulted, {answered} answered and {agreeing} agree: their claims."
+
+
+_ENDS: Final[Mapping[str, str]] = {
+    "ANSWERED": "{provider} answered. What it says is its claim.",
+    "DECLINED": "{provider} said that it cannot answer.",
+    "OVERDUE": "{provider} did not answer in time, so it counts as abstained.",
+}
+
+
+def _ended(payload: Mapping[str, Any]) -> str:
+    return says(_ENDS.get(str(payload.get("state")), "{provider}: {state}."))(payload)
 
 
 PRESENTERS: Final[Mapping[Kind, Presenter]] = {
@@ -23,10 +39,23 @@ PRESENTERS: Final[Mapping[Kind, Presenter]] = {
     Kind.RULESET_DISCARDED: Presenter(
         "cross", Lane.SYSTEM, "Ruleset draft discarded", says("{ruleset} {version}: {reason}.")
     ),
+    Kind.ONTOLOGY_REGISTERED: Presenter(
+        "kind", Lane.SYSTEM, "Ontology registered", says("Version {version} was registered.")
+    ),
+    Kind.ONTOLOGY_ACTIVATED: Presenter(
+        "check", Lane.SYSTEM, "Ontology activated", says("Version {version} is active.")
+    ),
+    Kind.ONTOLOGY_DISCARDED: Presenter(
+        "cross", Lane.SYSTEM, "Ontology draft discarded", says("Version {version}: {reason}.")
+    ),
     Kind.RULES_EVALUATED: Presenter(
         "layers", Lane.REASONING, "Rules evaluated", says("{ruleset} {version}: {status}.")
     ),
     Kind.DECISION_RECOMMENDED: Presenter("thought", Lane.REASONING, "Decision recommended", _recommended),
+    Kind.CONSULTATION_ASKED: Presenter(
+        "send", Lane.REASONING, "Agent consulted", says("{provider} was asked, for its {capability}.")
+    ),
+    Kind.CONSULTATION_ENDED: Presenter("thought", Lane.REASONING, "Consultation ended", _ended),
     Kind.CALIBRATION_DRAFTED: Presenter(
         "kind",
         Lane.SYSTEM,

@@ -27,6 +27,18 @@ def last_payload(*, tenant: str, stream: str, kinds: Collection[Kind]) -> dict[s
     return next((body["payload"] for _, body in _decoded(rows[:1])), None)
 
 
+def payload_at(*, tenant: str, stream: str, seq: int) -> dict[str, Any] | None:
+    """The payload of one entry; None without one, or if it cannot be read."""
+    return payloads_at(tenant=tenant, stream=stream, seqs=[seq]).get(seq)
+
+
+def payloads_at(*, tenant: str, stream: str, seqs: Collection[int]) -> dict[int, dict[str, Any]]:
+    """The payloads of entries of one stream by number; those missing or unreadable are left out."""
+    rows = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq__in=set(seqs)).order_by()
+    read = _decoded(rows.values_list("id", "kind", "body"))
+    return {body["seq"]: body["payload"] for _, body in read}
+
+
 def list_payloads_of_streams(
     *, tenant: str, streams: Collection[str], kinds: Collection[Kind]
 ) -> list[tuple[Kind, dict[str, Any]]]:
@@ -47,8 +59,8 @@ def list_payloads_and_of_kind(
 
     A union, since each half has its index; one condition of both would read every entry of the tenant.
     """
-    of_kind = LedgerEntry.objects.filter(tenant=tenant, kind=kind)
-    return readable(_of_stream(tenant, stream, kinds).union(of_kind, all=True))
+    rows = _OF_STREAM_AND_KIND.rows(tenant=tenant, stream=stream, kinds=sorted(kinds), kind=kind)
+    return [(kind, body["payload"]) for kind, body in _decoded(rows)]
 
 
 def _of_stream(tenant: str, stream: str, kinds: Collection[str]) -> QuerySet[LedgerEntry]:
@@ -61,7 +73,16 @@ def _stored_of_stream(
     return _of_stream(tenant, stream, kinds).order_by().values_list("id", "kind", "body")
 
 
+def _stored_of_stream_and_kind(
+    *, tenant: str, stream: str, kinds: list[str], kind: str
+) -> QuerySet[LedgerEntry, tuple[int, str, Any]]:
+    of_stream = _stored_of_stream(tenant=tenant, stream=stream, kinds=kinds)
+    of_kind = LedgerEntry.objects.filter(tenant=tenant, kind=kind).order_by()
+    return of_stream.union(of_kind.values_list("id", "kind", "body"), all=True)
+
+
 _OF_STREAM: Final = statements.Read(_stored_of_stream)
+_OF_STREAM_AND_KIND: Final = statements.Read(_stored_of_stream_and_kind)
 
 
 def list_dated(

@@ -36,6 +36,18 @@ def moved(payload: Mapping[str, Any]) -> str:
     return f"From {payload['from_state']} to {payload['to_state']}{why}."
 
 
+def task_context(payload: Mapping[str, Any]) -> str:
+    match payload["part"]:
+        case "EVENT":
+            what = "The agent added an event"
+        case "LINK":
+            at = "" if payload["link_version"] is None else f", version {payload['link_version']}"
+            what = f"The agent linked {payload['link_ref']}{at}"
+        case _:
+            what = "The agent changed its notes"
+    return f"{what}: version {payload['version']}, a claim that no check reads."
+
+
 def flow_erased(payload: Mapping[str, Any]) -> str:
     cells = sum(payload["counts"].values()) + payload["payloads"]
     return f"The words of this flow were erased from {count(cells, 'cell')}: {payload['reason']}."
@@ -57,6 +69,17 @@ def invariants_checked(payload: Mapping[str, Any]) -> str:
 def receipt_misfit(payload: Mapping[str, Any]) -> str:
     asked = "a person is asked" if payload["asked"] else "it goes on"
     return f"{payload['severity']}: {', '.join(payload['pointers'])}; {asked}."
+
+
+def callback_progressed(payload: Mapping[str, Any]) -> str:
+    percent = payload["percent"]
+    done = "" if percent is None else f": {percent} % done"
+    return f"Report {payload['report']} on attempt {payload['number']}{done}."
+
+
+def callback_reported(payload: Mapping[str, Any]) -> str:
+    late = "; nothing waited for it any more" if payload["is_late"] else ""
+    return f"The target reported that attempt {payload['number']} {payload['status']}{late}."
 
 
 def facts_pruned(payload: Mapping[str, Any]) -> str:
@@ -113,8 +136,21 @@ def session(payload: Mapping[str, Any]) -> str:
     return under + (f", self-reported: {claims}." if claims else ".")
 
 
+def review_closed(payload: Mapping[str, Any]) -> str:
+    by = payload["guard_id"] or "asked for by a person"
+    return f"{by}: {payload['result']}, {payload['note']}."
+
+
+def labels_changed(payload: Mapping[str, Any]) -> str:
+    who, now = payload["agent_id"], ", ".join(payload["labels"]) or "none"
+    if payload["ended"]:
+        return f"{who}: {', '.join(payload['ended'])} ended: {payload['reason']}. It has {now}."
+    return f"{who} got {', '.join(payload['gained'])} ({payload['because'].lower()}). It has {now}."
+
+
 def memory(payload: Mapping[str, Any]) -> str:
-    held = " In quarantine." if payload["quarantined"] else ""
+    why = ", ".join(payload.get("reasons", ()))
+    held = (f" In quarantine: {why}." if why else " In quarantine.") if payload["quarantined"] else ""
     return (
         f"{payload['scope']}/{payload['key']} version {payload['version']}, from {payload['source']}.{held}"
     )
@@ -418,6 +454,10 @@ def checked(payload: Mapping[str, Any]) -> str:
 
 def switched(payload: Mapping[str, Any]) -> str:
     return f"{payload['guard_id']} switched {'on' if payload['enabled'] else 'off'}: {payload['reason']}."
+
+
+def tool_server_switched(payload: Mapping[str, Any]) -> str:
+    return f"{payload['server']} switched {'on' if payload['enabled'] else 'off'}: {payload['reason']}."
 
 
 def route_switched(payload: Mapping[str, Any]) -> str:

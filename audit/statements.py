@@ -5,8 +5,10 @@ path names its reads once, each by the plain QuerySet that it is (`Read.plain`).
 the statement is compiled from it, and a property test compares what the two find.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
@@ -272,19 +274,131 @@ def insert(
     on_conflict: OnConflict | None = None,
     unique_fields: tuple[str, ...] = (),
     update_fields: tuple[str, ...] = (),
+    needs_keys: bool = False,
 ) -> None:
     """Store new rows of one model inside the caller's transaction, as `bulk_create` does.
 
-    Keys that the database gives are set on the rows, unless a conflict is allowed.
+    Keys that the database gives are set on the rows, unless a conflict is allowed, or the rows wait for
+    others (`together`): with `needs_keys` they do not wait.
     """
     database = connections[DEFAULT_DB_ALIAS]
     _require_transaction(database)
+    if _here.waiting is not None and rows and not needs_keys:
+        _here.waiting.add(rows, on_conflict, unique_fields, update_fields)
+        return
     for start in range(0, len(rows), _MOST_AT_ONCE):
         batch = rows[start : start + _MOST_AT_ONCE]
         model = type(batch[0])
         names = tuple(field.attname for field in _given(model, batch[0]))
         form = (model, len(batch), names, on_conflict, unique_fields, update_fields)
-        _insert_batch(batch, _insertion(database.vendor, *form), database)
+        _insert_batch(batch, _insertion(database.vendor, *form, returning=True), database)
+
+
+# The form of an insert: model, columns, and what becomes of a conflict.
+_Form = tuple[type[Model], tuple[str, ...], OnConflict | None, tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """New rows that wait, by the form of their insert, and the quoted names of their tables."""
+
+    rows: list[tuple[_Form, list[Model]]] = field(default_factory=list)
+    tables: set[str] = field(default_factory=set)
+
+    def add(
+        self,
+        added: Sequence[Model],
+        on_conflict: OnConflict | None,
+        unique_fields: tuple[str, ...],
+        update_fields: tuple[str, ...],
+    ) -> None:
+        """Let rows of one model wait, with others of their form where that cannot matter."""
+        model = type(added[0])
+        names = tuple(column.attname for column in _given(model, added[0]))
+        form = (model, names, on_conflict, unique_fields, update_fields)
+        self.tables.add(connection.ops.quote_name(model._meta.db_table))
+        for row in added:
+            row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
+        for other, rows in self.rows:
+            if other == form and on_conflict is None and len(rows) + len(added) <= _MOST_AT_ONCE:
+                rows.extend(added)
+                return
+        for start in range(0, len(added), _MOST_AT_ONCE):
+            self.rows.append((form, list(added[start : start + _MOST_AT_ONCE])))
+
+    def store(self) -> None:
+        """Send what waits: in one statement on PostgreSQL, in one for each form elsewhere."""
+        stored, database = self.rows, connections[DEFAULT_DB_ALIAS]
+        self.rows, self.tables = [], set()
+        parts = [
+            (_insertion(database.vendor, model, len(rows), *rest, returning=False), rows)
+            for (model, *rest), rows in stored
+        ]
+        if database.vendor == "postgresql":
+            *others, last = [insertion.sql for insertion, _ in parts]
+            named = ", ".join(f"part_{number} AS ({sql})" for number, sql in enumerate(others))
+            sql = f"WITH {named} {last}" if others else last
+            values = [value for insertion, rows in parts for value in insertion.params(rows, database)]
+            _send(sql, values, database)
+            return
+        for insertion, rows in parts:
+            _send(insertion.sql, insertion.params(rows, database), database)
+
+    def before(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        """Around every other statement: one that names a table with waiting rows comes after them."""
+        if self.rows:
+            if sql.startswith("SAVEPOINT"):
+                self.store()
+            elif sql.startswith("ROLLBACK TO"):
+                self.rows, self.tables = [], set()  # all added since the savepoint
+            for table in self.tables:
+                if table in sql:
+                    self.store()
+                    break
+        return execute(sql, params, many, context)
+
+
+class _Here(threading.local):
+    """What this thread stores together, if anything."""
+
+    waiting: _Waiting | None = None
+
+
+_here: Final = _Here()
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Let rows that are stored inside wait for each other, and go to the database at once, at the end.
+
+    They go earlier where a statement reads or changes their tables, so nothing inside sees that they waited.
+    What is set on a row meanwhile is stored as well; keys of the database are not set on it. The order is
+    free, since constraints between tables are checked at the commit.
+    """
+    if _here.waiting is not None:
+        yield
+        return
+    database, waiting = connections[DEFAULT_DB_ALIAS], _Waiting()
+    _require_transaction(database)
+    _here.waiting = waiting
+    try:
+        with database.execute_wrapper(waiting.before):
+            yield
+        if waiting.rows:
+            waiting.store()
+    finally:
+        _here.waiting = None
+
+
+def is_waiting(row: Model) -> bool:
+    """Whether a row waits for others: what is set on it now is stored with it."""
+    rows = () if _here.waiting is None else _here.waiting.rows
+    return any(row is one for (model, *_), waiting in rows if model is type(row) for one in waiting)
+
+
+def _send(sql: str, params: Sequence[Any], database: BaseDatabaseWrapper) -> None:
+    with transaction.mark_for_rollback_on_error(using=database.alias), _cursor(database) as cursor:
+        cursor.execute(sql, params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +450,8 @@ def _insertion(
     on_conflict: OnConflict | None,
     unique_fields: tuple[str, ...],
     update_fields: tuple[str, ...],
+    *,
+    returning: bool,
 ) -> _Insertion:
     ops, told = connection.ops, model._meta
     fields = [field for field in told.concrete_fields if field.attname in names]
@@ -352,7 +468,7 @@ def _insertion(
         ),
     ]
     is_given = told.pk.attname in names
-    returns = None if is_given or on_conflict is not None else told.pk
+    returns = told.pk if returning and not is_given and on_conflict is None else None
     if returns is not None:
         parts.append(f"RETURNING {ops.quote_name(str(returns.column))}")
     return _Insertion(" ".join(part for part in parts if part), fields, returns)

@@ -1,10 +1,11 @@
 """`make bench`: speed as ratios of figures of one run; only the ratios carry over to other machines.
 
 Parts: `gate` (proposal to verdict over HTTP), `action` (CPU of an action in three calls and in one), `judge`
-(the gate alone), `stop` (the kill switch), `desk` (an escalation's commit to its row in every browser),
-`pages` (server CPU of the queue and of decisions), `ledger` (sealing under load, and verification), `profile`
-(Python calls of an action and of an attempt), `storage` (bytes of an action). Only by its own name:
-`ledger_growth` (searches in a large ledger).
+(the gate alone), `policies` (steps of workflows, a decision table), `stop` (the kill switch), `desk` (an
+escalation's commit to its row in every browser), `pages` (server CPU of the queue and of decisions),
+`ledger` (sealing under load, and verification), `profile` (Python calls of an action and of an attempt),
+`storage` (bytes of an action). Only by their own names: `ledger_growth` (searches in a large ledger), `peers`
+(the nearest peers in the same run; installs them).
 
 `--keep` writes the ratios to `ratios.json` and docs/performance.md; `--gate` ends with 1 where one of them is
 worse by more than 15 %.
@@ -29,6 +30,8 @@ from bench import (
     ledger_growth,
     load,
     pages,
+    peers,
+    policies,
     ratios,
     storage,
 )
@@ -36,11 +39,11 @@ from bench.environment import POSTGRES, Stand
 
 REDIS = os.environ.get("DIR_BENCH_REDIS", "redis://127.0.0.1:6379/14")
 DATABASES = ("sqlite", "postgresql")
-PARTS = ("judge", "stop", "gate", "action", "desk", "pages", "ledger", "profile", "storage")
+PARTS = ("judge", "policies", "stop", "gate", "action", "desk", "pages", "ledger", "profile", "storage")
 # What a part has found: ratios by name.
 Found = dict[str, float]
-# Takes many minutes, so only where it is asked for.
-LONG = ("ledger_growth",)
+# Takes many minutes or the network, so only where it is asked for.
+LONG = ("ledger_growth", "peers")
 
 
 def main() -> int:
@@ -72,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         "--entries", type=int, default=1_000_000, help="entries of `ledger_growth` (default a million)"
     )
     parser.add_argument("--keep", action="store_true", help="keep the ratios of this run")
-    parser.add_argument("--gate", action="store_true", help="1 where a kept ratio has become worse by 15 %")
+    parser.add_argument("--gate", action="store_true", help="1 where a kept ratio has become worse by 15 %%")
     parser.add_argument("--database", choices=DATABASES, help="one database alone")
     return parser
 
@@ -88,6 +91,8 @@ def _measure(asked: argparse.Namespace) -> tuple[Found, bool]:
 
     if "judge" in parts:
         found |= judge.run(asked.rounds)
+    if "policies" in parts:
+        found |= policies.run(asked.rounds)
     if "stop" in parts:
         print(f"\nlast new effect after the stop's POST, {asked.stops} stops in a running burst")
         print(f"{'database':<12}{'what':<32}{'p50 ms':>10}{'max ms':>10}")
@@ -122,6 +127,10 @@ def _measure(asked: argparse.Namespace) -> tuple[Found, bool]:
     if "storage" in parts:
         print(f"\nbytes that an action leaves, with indexes, mean of {10 * asked.actions}")
         each(lambda ground: storage.run(ground, 10 * asked.actions))
+    if "peers" in parts:
+        print(f"\nbeside peers, median of {asked.rounds} rounds of {asked.actions}; {load.CLIENTS} clients")
+        print(f"{'database':<12}{'what':<46}{'CPU ms':>10}{'per second':>12}{'p99 ms':>9}")
+        each(lambda ground: peers.run(ground, asked.actions, asked.rounds))
     if "ledger_growth" in parts:
         print(f"\nsearches with {ledger_growth.SMALL} entries and with {asked.entries}")
         each(lambda ground: ledger_growth.run(ground, asked.entries))

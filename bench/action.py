@@ -57,13 +57,13 @@ def run(stand: Stand, actions: int, rounds: int) -> dict[str, float]:
         stack.callback(client.wire.close)
         works = {name: partial(act, client, road) for name, road in ROADS.items()}
         for work in works.values():
-            _measure(stand, server, work, 20)  # the first calls compile rules and statements
+            measure(stand, server, work, 20)  # the first calls compile rules and statements
         bare = stack.enter_context(environment.serving(stand, "bench.bare_asgi:application"))
         works[BARE] = partial(Browser(bare.base_url).post, "/bare", {}, status=HTTPStatus.OK)
-        _measure(stand, bare, works[BARE], 20)
+        measure(stand, bare, works[BARE], 20)
         for _ in range(rounds):
             for name, work in works.items():
-                found[name].append(_measure(stand, bare if name == BARE else server, work, actions))
+                found[name].append(measure(stand, bare if name == BARE else server, work, actions))
     middles = {
         name: [statistics.median(part) for part in zip(*costs, strict=True)] for name, costs in found.items()
     }
@@ -85,15 +85,25 @@ def act(client: Client, road: Road) -> None:
         raise RuntimeError(f"the bench's proposal was not accepted: {verdict}")
 
 
-def load(stand: Stand) -> None:
-    """The bench's pack, whose kind also claims; nothing that is reserved is released in the bench."""
-    pack = yaml.safe_load((environment.ROOT / "bench" / "pack.yaml").read_text())
+def acting(base_url: str, key: str) -> Callable[[], None]:
+    """A client of its own that acts once, in one call, each time it is called."""
+    client = Client(base_url=base_url, agent_id=AGENT, key=key)
+    client.handshake()
+    return partial(act, client, one_call)
+
+
+def load(stand: Stand, *, base_url: str = "") -> None:
+    """The bench's pack, whose kind also claims; nothing that is reserved is released in the bench.
+
+    With `base_url`, its step is a call to that target.
+    """
+    pack = yaml.safe_load(environment.pack(base_url))
     pack["resources"] = [{"name": "cash:bench", "capacity": 10**12, "unit": "cents"}]
     pack["policy_kinds"][0]["claims"] = [{"resource": "cash:bench", "amount": "params.notional_cents"}]
     environment.activate(stand, yaml.safe_dump(pack, sort_keys=False))
 
 
-def _measure(stand: Stand, server: Server, work: Callable[[], object], times: int) -> tuple[float, float]:
+def measure(stand: Stand, server: Server, work: Callable[[], object], times: int) -> tuple[float, float]:
     """CPU milliseconds each time: of the server's processes, and of the database's backends."""
     name = PurePosixPath(urlsplit(stand.environ.get("DATABASE_URL", "")).path).name
     began_ms = process_cpu.of_tree(server.pid)

@@ -80,7 +80,7 @@ def _measure(key: str, what: str, slowest: int) -> dict[str, float]:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
-    act = _action(key) if what == "action" else _attempt(key)
+    act = acting(key) if what == "action" else _attempt(key)
     for _ in range(WARM):
         act()
     with CaptureQueriesContext(connection) as captured:
@@ -108,7 +108,8 @@ def _measure(key: str, what: str, slowest: int) -> dict[str, float]:
     }
 
 
-def _action(key: str) -> Callable[[], None]:
+def acting(key: str) -> Callable[[], None]:
+    """What acts once in this process: a session is opened, and the request goes through the whole console."""
     from django.test import Client
 
     client = Client(SERVER_NAME="127.0.0.1")
@@ -134,7 +135,7 @@ def _attempt(key: str) -> Callable[[], None]:
     from runtime.execution.services.attempting import AttemptStatus
     from runtime.flows.models import Intent
 
-    act = _action(key)
+    act = acting(key)
     for _ in range(WARM + 1 + CALLS * (ROUNDS + 1)):
         act()
     waiting = iter(list(Intent.objects.values_list("pk", flat=True)))

@@ -75,6 +75,15 @@ def serving(stand: Stand, application: str, *options: str) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
+def listening(program: list[str], environ: dict[str, str]) -> Iterator[Server]:
+    """Another program that serves on a free port (`PORT`); it says nothing, and ends at the end."""
+    port = _free_port()
+    with _running(program, {**environ, "PORT": str(port)}) as pid:
+        _wait_for(port)
+        yield Server(f"http://127.0.0.1:{port}", pid)
+
+
+@contextlib.contextmanager
 def served(stand: Stand, application: str) -> Iterator[str]:
     """Serve an ASGI application on a free port; gives its base URL."""
     with serving(stand, application) as server:
@@ -93,10 +102,14 @@ def embedded(stand: Stand) -> Iterator[str]:
 @contextlib.contextmanager
 def spawned(stand: Stand, *arguments: str) -> Iterator[int]:
     """A process of this interpreter on the stand, ended at the end; it says nothing. Gives its id."""
+    with _running([sys.executable, *arguments], stand.environ) as pid:
+        yield pid
+
+
+@contextlib.contextmanager
+def _running(program: list[str], environ: dict[str, str]) -> Iterator[int]:
     quiet = subprocess.DEVNULL
-    process = subprocess.Popen(
-        [sys.executable, *arguments], cwd=ROOT, env=stand.environ, stdout=quiet, stderr=quiet
-    )
+    process = subprocess.Popen(program, cwd=ROOT, env=environ, stdout=quiet, stderr=quiet)
     try:
         yield process.pid
     finally:
@@ -114,12 +127,17 @@ def ping(redis_url: str) -> None:
 
 def load(stand: Stand, *, base_url: str = "") -> None:
     """Activate the bench's pack; with `base_url`, its step is a call to that target."""
+    activate(stand, pack(base_url))
+
+
+def pack(base_url: str = "") -> str:
+    """The bench's pack as YAML; with `base_url`, its step is a call to that target."""
     text = (ROOT / "bench" / "pack.yaml").read_text()
-    if base_url:
-        simulated = "{id: order, executor: simulated}"
-        called = "{id: order, executor: http, target: broker, request: {method: POST, path: /orders}}"
-        text = text.replace(simulated, called) + f'targets: {{broker: {{base_url: "{base_url}"}}}}\n'
-    activate(stand, text)
+    if not base_url:
+        return text
+    simulated = "{id: order, executor: simulated}"
+    called = "{id: order, executor: http, target: broker, request: {method: POST, path: /orders}}"
+    return text.replace(simulated, called) + f'targets: {{broker: {{base_url: "{base_url}"}}}}\n'
 
 
 def activate(stand: Stand, text: str) -> None:

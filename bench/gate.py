@@ -5,7 +5,7 @@ The two are measured in turns, so that a machine that slows down slows both.
 
 import statistics
 
-from bench import environment, load
+from bench import action, environment, load
 from bench.environment import Stand
 from bench.load import Figure
 
@@ -18,10 +18,11 @@ def run(ground: Stand, calls: int, rounds: int) -> dict[str, float]:
     with environment.served(ground, "dir_console.asgi:application") as base_url:
         load.proposals(base_url, key, load.CLIENTS * 5)  # the first calls compile rules and warm pools
         with environment.served(ground, "bench.bare_asgi:application") as bare_url:
-            load.bare(bare_url, load.CLIENTS * 5)
+            post = load.Post(bare_url, "/bare", {"params": action.BODY["params"]})
+            load.posts(post, load.CLIENTS * 5)
             for _ in range(rounds):
                 ours.append(load.proposals(base_url, key, calls))
-                bare.append(load.bare(bare_url, calls))
+                bare.append(load.posts(post, calls))
     full, floor = _median(ours), _median(bare)
     _print(ground.name, "proposal -> verdict", full)
     _print(ground.name, "bare view, same rows", floor)

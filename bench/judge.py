@@ -5,7 +5,7 @@ In one thread of one process, without a database: the gate is pure. Each round m
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,7 @@ def run(rounds: int) -> dict[str, float]:
         "judge": partial(pipeline.judge, asked.proposal, asked.facts, _rules(), NOW_MS),
         "judge, bytes to bytes": partial(pipeline.judge_bytes, asked_bytes, rules_bytes),
     }
-    found: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(rounds):
-        for name, work in works.items():
-            found[name].append(_per_second(work))
-    rates = {name: statistics.median(measured) for name, measured in found.items()}
+    rates = calls_per_second(works, rounds)
     print(f"one {KIND}, one thread, no database, {rounds} rounds of {TURN_S} s, median round")
     print(f"{'what':<28}{'per second':>12}{'us':>9}{'/ schema':>10}{'/ CEL':>8}")
     for name, rate in rates.items():
@@ -59,6 +55,15 @@ def run(rounds: int) -> dict[str, float]:
         "time of judge, bytes to bytes / of one CEL rule": rates["one CEL rule alone"]
         / rates["judge, bytes to bytes"],
     }
+
+
+def calls_per_second(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """How often a second each piece of work is done: the median of its turns, of which each round has one."""
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            found[name].append(_per_second(work))
+    return {name: statistics.median(measured) for name, measured in found.items()}
 
 
 def _per_second(work: Callable[[], object]) -> float:

@@ -1,31 +1,34 @@
 """Searches and a timeline in a large ledger beside a small one: what grows with it is slower by the ratio.
 
 A flow that the console itself carried out is copied, with new ids, hashes, signatures and records, so that
-every search reads what it would read in production. Run as `python -m bench.ledger_growth COUNT...` in the
-environment of a stand, it fills the ledger to each count of entries in turn, and prints times as JSON.
+every search reads what it would read in production. Then one action after the other is taken in. Run as
+`python -m bench.ledger_growth COUNT...` in the environment of a stand, with the agent's key in BENCH_KEY, it
+fills the ledger to each count of entries in turn, and prints times as JSON.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from bench import environment, load
+from bench import action, environment, load
 from bench.environment import ROOT, Stand
 
 SMALL = 1000
 # Flows that are written in one transaction, and how often each search is asked, of other keys each time.
 BATCH, ASKED = 500, 60
+TIMELINE = "timeline of a flow"
 
 
-def run(stand: Stand, entries: int) -> None:
+def run(stand: Stand, entries: int) -> dict[str, float]:
     """Measure on one database with few entries and with many, and print both."""
-    environment.load(stand)
+    action.load(stand)
     key = environment.manage(stand, "issue_key", "bench-agent")
     with (
         environment.embedded(stand)
@@ -34,12 +37,31 @@ def run(stand: Stand, entries: int) -> None:
     ):
         load.proposals(base_url, key, load.CLIENTS)
     command = [sys.executable, "-m", "bench.ledger_growth", str(SMALL), str(entries)]
-    done = subprocess.run(command, cwd=ROOT, env=stand.environ, check=True, stdout=subprocess.PIPE, text=True)
+    environ = {**stand.environ, "BENCH_KEY": key}
+    done = subprocess.run(command, cwd=ROOT, env=environ, check=True, stdout=subprocess.PIPE, text=True)
     small, large = json.loads(done.stdout)
+    took = f"{large['bytes'] / 1e6:>10.0f}{large['filled_s']:>10.0f}"
+    print(f"{stand.name:<12}{'the database in MB, seconds to fill it':<44}{took}")
     print(f"{stand.name:<12}{'entries':<44}{small['entries']:>10}{large['entries']:>10}")
     for what, ms in large["p95_ms"].items():
         before = small["p95_ms"][what]
         print(f"{stand.name:<12}{f'{what}, p95, ms, ratio':<44}{before:>10.2f}{ms:>10.2f}{ms / before:>8.1f}")
+    before, ms = small["action_ms"], large["action_ms"]
+    print(f"{stand.name:<12}{'an action, p50, ms, ratio':<44}{before:>10.2f}{ms:>10.2f}{ms / before:>8.1f}")
+    return ratios_of(stand.name, small, large)
+
+
+def ratios_of(name: str, small: Mapping[str, Any], large: Mapping[str, Any]) -> dict[str, float]:
+    """What of both carries over to other runs with as many entries: single searches vary too much."""
+    grown = {what: ms / small["p95_ms"][what] for what, ms in large["p95_ms"].items()}
+    sizes = f"with {large['entries']:,} entries / with {small['entries']:,}"
+    timeline = grown.pop(TIMELINE)
+    return {
+        f"{name}: p95 of the timeline of a flow, {sizes}": timeline,
+        f"{name}: p95 of searches, the median, {sizes}": statistics.median(grown.values()),
+        f"{name}: p95 of searches, the one that grows most, {sizes}": max(grown.values()),
+        f"{name}: p50 of an action, {sizes}": large["action_ms"] / small["action_ms"],
+    }
 
 
 @dataclass(frozen=True)
@@ -188,7 +210,20 @@ def fill(story: Story, entries: int) -> list[UUID]:
         for dfid in dfids[start : start + BATCH]:
             copies.add(story, dfid)
         copies.store()
+    _follow_numbers()
     return dfids
+
+
+def _follow_numbers() -> None:
+    """Records have numbers of their own here: those that the console gives next come after them."""
+    from django.core.management.color import no_style
+    from django.db import connection
+
+    from audit.models import DecisionRecord
+
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_sql(no_style(), [DecisionRecord]):
+            cursor.execute(statement)
 
 
 def _searches(story: Story, dfids: Sequence[UUID]) -> dict[str, Callable[[int], object]]:
@@ -237,9 +272,7 @@ def _searches(story: Story, dfids: Sequence[UUID]) -> dict[str, Callable[[int], 
         "entries by kind": lambda n: latest(kind="verdict:given"),
         "entries by kind, of which there are none": lambda n: latest(kind="epoch:ended"),
         "entries by stream": lambda n: latest(stream=str(dfid_of(n))),
-        "timeline of a flow": lambda n: flow_search.list_entries(
-            tenant=tenant, stream=str(dfid_of(n)), after=0
-        ),
+        TIMELINE: lambda n: flow_search.list_entries(tenant=tenant, stream=str(dfid_of(n)), after=0),
     }
 
 
@@ -250,28 +283,60 @@ def _figures(counts: Sequence[int]) -> Iterator[dict[str, Any]]:
 
     story, dfids = _story(), []
     for count in counts:
+        began = time.perf_counter()
         dfids += fill(story, count)
+        filled_s = time.perf_counter() - began
         connection.close()  # searches use a connection as the console has it
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
         yield {
             "entries": LedgerEntry.objects.count(),
+            "filled_s": filled_s,
+            "bytes": _bytes(),
             "p95_ms": {what: _p95_ms(ask) for what, ask in _searches(story, dfids).items()},
+            # Last: it adds to the ledger.
+            "action_ms": _action_ms(),
         }
 
 
+def _bytes() -> int:
+    """What the database takes on the disk."""
+    from django.db import connection
+
+    asked = (
+        "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+        if connection.vendor == "sqlite"
+        else "SELECT pg_database_size(current_database())"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(asked)
+        return int(cursor.fetchone()[0])
+
+
+def _action_ms() -> float:
+    """An action in one call, in this process."""
+    from bench import action_profile
+
+    act = action_profile.acting(os.environ["BENCH_KEY"])
+    for _ in range(action_profile.WARM):
+        act()
+    return statistics.median(_times_ms(lambda _: act()))
+
+
 def _p95_ms(ask: Callable[[int], object]) -> float:
+    return statistics.quantiles(_times_ms(ask), n=20)[-1]
+
+
+def _times_ms(ask: Callable[[int], object]) -> list[float]:
     times = []
     for number in range(ASKED):
         began = time.perf_counter()
         ask(number)
         times.append((time.perf_counter() - began) * 1000)
-    return statistics.quantiles(times, n=20)[-1]
+    return times
 
 
 if __name__ == "__main__":
-    import os
-
     import django
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")

@@ -4,7 +4,9 @@ import http.client
 import json
 import multiprocessing
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,15 +27,30 @@ class Figure:
 
 def proposals(base_url: str, key: str, calls: int) -> Figure:
     """Full proposals, each on a flow and context that were made before the clock started."""
-    return _race(_propose, [(base_url, key, calls // CLIENTS, number) for number in range(CLIENTS)])
+    return _race(_propose, [(base_url, key, calls // CLIENTS)] * CLIENTS)
 
 
-def bare(base_url: str, calls: int) -> Figure:
-    """Calls of the bare view."""
-    return _race(_bare, [(base_url, "", calls // CLIENTS, number) for number in range(CLIENTS)])
+@dataclass(frozen=True)
+class Post:
+    """One POST of JSON, sent again and again."""
+
+    base_url: str
+    path: str
+    body: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def _race(work: Any, shares: list[tuple[str, str, int, int]]) -> Figure:
+def posts(post: Post, calls: int) -> Figure:
+    """As many calls with the same body."""
+    return race([partial(posting, post)] * CLIENTS, calls // CLIENTS)
+
+
+def race(clients: Sequence[Callable[[], Callable[[], None]]], calls: int) -> Figure:
+    """So many calls of each client, each in a process of its own, which first makes what it calls."""
+    return _race(_repeat, [(client, calls) for client in clients])
+
+
+def _race(work: Any, shares: list[tuple[Any, ...]]) -> Figure:
     barrier = multiprocessing.Barrier(len(shares))
     answers: multiprocessing.Queue[list[float]] = multiprocessing.Queue()
     racers = [multiprocessing.Process(target=work, args=(*share, barrier, answers)) for share in shares]
@@ -52,7 +69,7 @@ def _race(work: Any, shares: list[tuple[str, str, int, int]]) -> Figure:
     )
 
 
-def _propose(base_url: str, key: str, calls: int, number: int, barrier: Any, answers: Any) -> None:
+def _propose(base_url: str, key: str, calls: int, barrier: Any, answers: Any) -> None:
     client = Client(base_url=base_url, agent_id="bench-agent", key=key)
     ready = []
     for _ in range(calls):
@@ -76,18 +93,28 @@ def _propose(base_url: str, key: str, calls: int, number: int, barrier: Any, ans
     answers.put([began, time.time(), *times])
 
 
-def _bare(base_url: str, _key: str, calls: int, _number: int, barrier: Any, answers: Any) -> None:
-    parts = urlsplit(base_url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
-    body = json.dumps({"params": {"symbol": "ACME", "quantity": 5, "notional_cents": 50000}})
+def _repeat(client: Callable[[], Callable[[], None]], calls: int, barrier: Any, answers: Any) -> None:
+    call = client()
     barrier.wait()
     times, began = [], time.time()
     for _ in range(calls):
         started = time.perf_counter()
-        connection.request("POST", "/bare", body=body, headers={"Content-Type": "application/json"})
+        call()
+        times.append((time.perf_counter() - started) * 1000)
+    answers.put([began, time.time(), *times])
+
+
+def posting(post: Post) -> Callable[[], None]:
+    """What sends it once over a connection that is kept; another status than 200 raises."""
+    parts = urlsplit(post.base_url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    body, headers = json.dumps(post.body), {"Content-Type": "application/json", **post.headers}
+
+    def call() -> None:
+        connection.request("POST", post.path, body=body, headers=headers)
         answer = connection.getresponse()
         answer.read()
-        times.append((time.perf_counter() - started) * 1000)
         if answer.status != http.HTTPStatus.OK:
-            raise RuntimeError(f"the bare view answered {answer.status}")
-    answers.put([began, time.time(), *times])
+            raise RuntimeError(f"{post.path} answered {answer.status}")
+
+    return call

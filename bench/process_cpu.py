@@ -1,6 +1,7 @@
 """CPU time of processes, from the process table (`/proc`)."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -12,11 +13,12 @@ def of_tree(pid: int) -> float:
     The kernel counts in steps of 10 ms, so measure at least some hundred milliseconds.
     """
     parents, used = _table()
-    members, added = {pid}, {pid}
-    while added:
-        added = {child for child, parent in parents.items() if parent in added} - members
-        members |= added
-    return sum(used.get(member, 0.0) for member in members)
+    return sum(used.get(member, 0.0) for member in {pid, *_descendants(pid, parents)})
+
+
+def descendants(pid: int) -> set[int]:
+    """The living processes that a process has started, and those that these have started."""
+    return _descendants(pid, _table()[0])
 
 
 def of_database(name: str) -> float:
@@ -26,6 +28,14 @@ def of_database(name: str) -> float:
     """
     _, used = _table()
     return sum(ms for pid, ms in used.items() if f" {name} " in _title(pid))
+
+
+def _descendants(pid: int, parents: Mapping[int, int]) -> set[int]:
+    members, added = {pid}, {pid}
+    while added:
+        added = {child for child, parent in parents.items() if parent in added} - members
+        members |= added
+    return members - {pid}
 
 
 def _table() -> tuple[dict[int, int], dict[int, float]]:

@@ -39,7 +39,12 @@ def table(values: Mapping[str, float]) -> str:
 def losses(measured: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
     """A sentence for each ratio that has become worse by more than MOST_LOSS."""
     return [
-        f"{name}: {value:.4g}, {value / before[name] - 1:.0%} above the {before[name]:.4g} that are kept"
+        f"{name}: {value:.4g}, {_above(value, before[name])} the {before[name]:.4g} that are kept"
         for name, value in sorted(measured.items())
         if name in before and value > before[name] * (1 + MOST_LOSS)
     ]
+
+
+def _above(value: float, kept_value: float) -> str:
+    # Of what must be nothing, such as entries that no checkpoint covers, no part can be said.
+    return f"{value / kept_value - 1:.0%} above" if kept_value else "in place of"

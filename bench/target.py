@@ -12,10 +12,14 @@ ANSWER = b'{"order_id":"o1"}'
 
 @dataclass
 class Target:
-    """A running target; `arrivals` maps each key to the moment of its first call, by `time.time()`."""
+    """A running target; `arrivals` maps each key to the moment of its first call, by `time.time()`.
+
+    `repeats` are the keys that came again.
+    """
 
     port: int = 0
     arrivals: dict[str, float] = field(default_factory=dict)
+    repeats: list[str] = field(default_factory=list)
 
     @property
     def base_url(self) -> str:
@@ -36,7 +40,9 @@ def running() -> Iterator[Target]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            target.arrivals.setdefault(self.headers["Idempotency-Key"], time.time())
+            key, at = self.headers["Idempotency-Key"], time.time()
+            if target.arrivals.setdefault(key, at) != at:
+                target.repeats.append(key)
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.send_response(200)
             self.send_header("Content-Length", str(len(ANSWER)))

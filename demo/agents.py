@@ -26,6 +26,7 @@ from demo.client import Client
 from demo.cues import Cues
 from demo.http_client import Wire
 from demo.monitor import Watchful
+from demo.orchestra import Conductor, Voice
 from demo.strategy import Strategist
 
 CAST: Final[Mapping[str, type[Persona]]] = {
@@ -36,6 +37,10 @@ CAST: Final[Mapping[str, type[Persona]]] = {
     "sleeve-strategist": Strategist,
     "basket-trader": Switcher,
     "risk-monitor": Watchful,
+    "conductor": Conductor,
+    "voice-momentum": Voice,
+    "voice-value": Voice,
+    "voice-caution": Voice,
 }
 # Whom the strategist lets act under its flows; its manifest says the same.
 DESKS: Final = ("momentum-trader", "unsure-analyst")

@@ -194,6 +194,32 @@ class Client:
         """Withdraw a flow; refused once its intent is being carried out."""
         self._call("POST", f"/flows/{dfid}/cancel", {"reason": reason})
 
+    def decide(self, dfid: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ask which option to propose: a decision package. With ``consult`` other agents are asked first."""
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        return self._call("POST", f"/flows/{dfid}/decide", question, headers).body
+
+    def consultations(self, dfid: str) -> list[Mapping[str, Any]]:
+        """Who was consulted in a flow, and what they answered."""
+        return list(self._call("GET", f"/flows/{dfid}/consultations").body["consultations"])
+
+    def capabilities(self, name: str) -> list[Mapping[str, Any]]:
+        """The agents that the registry names for a capability."""
+        return list(self._call("GET", f"/capabilities?capability_name={name}").body["capabilities"])
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message to another agent, or to the registry; the same message again is sent once."""
+        self._call("POST", "/messages", message)
+
+    def messages(self, *, wait_s: int = 0) -> list[Mapping[str, Any]]:
+        """What waits in the mailbox; waits up to ``wait_s`` for the first."""
+        path = f"/messages?after=0&wait_s={wait_s}"
+        return list(self._call("GET", path, timeout_s=wait_s + 15).body["messages"])
+
+    def acknowledge(self, message_id: str) -> None:
+        """Take a message, so that it does not come again."""
+        self._call("POST", f"/messages/{message_id}/ack", {})
+
     def _call(
         self,
         method: str,

@@ -77,6 +77,31 @@ def adjust(
     )
 
 
+def order(*, context: Context, symbol: str, quantity: int) -> dict[str, Any]:
+    """The parameters of a purchase at the price in the context."""
+    price = context.fact(f"price.{symbol}")
+    price_cents = price if isinstance(price, int) and price > 0 else BASE_CENTS[symbol]
+    return {"symbol": symbol, "action": "BUY", "quantity": quantity, "notional_cents": quantity * price_cents}
+
+
+def recommended(package: Mapping[str, Any], *, context: Context) -> dict[str, Any]:
+    """What a decision package selects, with the confidence that it leaves."""
+    params = package["selected_action"]["parameters"]
+    consensus = package.get("consensus") or {}
+    body = _body(
+        kind="ADJUST_POSITION",
+        context=context,
+        params=params,
+        constraints={"validity_window_sec": 60, "max_slippage_bps": 100},
+        explain=(
+            f"I asked about {params['quantity']} shares of {params['symbol']}: of "
+            f"{consensus.get('answered', 0)} voices, {len(consensus.get('dissent', ()))} chose otherwise."
+        ),
+        confidence=package["confidence_score"],
+    )
+    return {**body, "decision_id": package["decision_id"]}
+
+
 def watch(*, context: Context, rng: random.Random) -> dict[str, Any]:
     """An ``UPDATE_WATCHLIST``."""
     symbol = rng.choice(SYMBOLS)

@@ -41,8 +41,7 @@ class Strategist(Persona):
                 for event in events
                 if event.event_type == "CHILD_ENDED" and event.data["parent_dfid"] == dfid
             ]
-        self.client.remember(
-            scope=SCOPE, key="last-plan", value={"dfid": dfid, "ends": ends}, source=f"flow:{dfid}"
-        )
+        # Put together by itself: no recorded document holds it, so it is its own conclusion.
+        self.client.remember(scope=SCOPE, key="last-plan", value={"dfid": dfid, "ends": ends}, source="agent")
         done = len(ends) == _ORDERS
         self.client.close_flow(dfid, reason="All orders have ended." if done else "The plan's time is over.")

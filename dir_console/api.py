@@ -15,13 +15,21 @@ from escalations import spec_calls
 from runtime.advice.api import advice_calls
 from runtime.contexts.api import event_calls, report_calls
 from runtime.contracts import api_schemas
+from runtime.conversations.api import capability_calls, message_calls
 from runtime.core.api import docs_page, openapi
+from runtime.execution.api import execution_calls
 from runtime.flows.api import feedback_calls, flow_calls
 from runtime.incidents.api import incident_calls
-from runtime.maintenance.api import evidence_calls, metric_calls
-from runtime.proposals.api import calibration_calls, proposal_calls, record_report_calls, replay_calls
+from runtime.maintenance.api import evidence_calls, metric_calls, retention_calls
+from runtime.proposals.api import (
+    calibration_calls,
+    decision_calls,
+    proposal_calls,
+    record_report_calls,
+    replay_calls,
+)
 from runtime.registry.api import auth, handshake_calls, schema_calls
-from runtime.state.api import artifact_calls, fact_calls, memory_calls
+from runtime.state.api import artifact_calls, fact_calls, memory_calls, task_calls, world_calls
 
 
 class ConsoleAPI(NinjaAPI):
@@ -62,9 +70,16 @@ for router in (
     report_calls,
     advice_calls,
     event_calls,
+    message_calls,
+    capability_calls,
     memory_calls,
     artifact_calls,
     fact_calls,
+    world_calls,
+    task_calls,
+    execution_calls,
+    decision_calls,
+    retention_calls,
     escalations_api,
 ):
     api.add_router("", router.router)

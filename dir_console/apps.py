@@ -6,10 +6,11 @@ from django.apps import AppConfig
 
 
 class DirConsoleConfig(AppConfig):
-    """Loads the Celery app with Django, so that a command can ring the doorbell too."""
+    """Loads the Celery app, so that a command can ring the doorbell too, and keeps tokens out of the logs."""
 
     name = "dir_console"
     verbose_name = "DIR Console"
 
     def ready(self) -> None:
         import_module("dir_console.celery")
+        import_module("dir_console.secret_addresses").hide()

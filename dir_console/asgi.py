@@ -20,8 +20,11 @@ from dir_console.celery import app as celery_app  # the doorbell rings through i
 from dir_console.mcp_server import McpServer
 from dir_console.requests_in_turn import RequestsInTurn
 from runtime.contexts.api import event_stream
+from runtime.conversations.api import message_stream
 from runtime.core.api.long_poll import LongPoll, Subscription
 from runtime.flows.api import feedback_stream
+from runtime.state.api import change_stream, world_wait
+from runtime.state.api.world_wait import WorldWait
 
 __all__ = ["application", "celery_app"]
 
@@ -44,15 +47,18 @@ async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
 in_turn = RequestsInTurn()
 
 
-def _polled(topic: Subscription) -> Any:
+def _polled(topic: Subscription, *, waits: str = "wait") -> Any:
     """As Any: Channels types its addresses as Django's views, and takes any ASGI application."""
-    return LongPoll(topic, in_turn)
+    return LongPoll(topic, in_turn, waits=waits)
 
 
 _api = URLRouter(
     [
         re_path(feedback_stream.PATTERN, _polled(feedback_stream.FeedbackTopic())),
         re_path(event_stream.PATTERN, _polled(event_stream.AgentTopic())),
+        re_path(world_wait.PATTERN, cast(Any, WorldWait(in_turn))),
+        re_path(change_stream.PATTERN, _polled(change_stream.ChangeTopic(), waits="wait_s")),
+        re_path(message_stream.PATTERN, _polled(message_stream.MailboxTopic(), waits="wait_s")),
         re_path(r"", static_files.served(in_turn)),
     ]
 )

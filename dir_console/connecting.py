@@ -43,6 +43,40 @@ _HOOK: Final = """\
 # pip install dir-console-client, then add this to the settings of the coding agent:
 {settings}
 """
+_TOPIC: Final = """\
+# pip install redis, and in a shell, once: export DIR_TOPIC_URL="$(python manage.py topic_user {agent_id})"
+import json
+import os
+import urllib.request
+import uuid
+
+import redis
+
+hello = {{"agent_id": "{agent_id}", "manifest_version": "{version}", "protocol_version": "1.0.0"}}
+headers = {{"Authorization": "Bearer " + os.environ["DIR_AGENT_KEY"], "Content-Type": "application/json"}}
+asked = urllib.request.Request("{url}/api/v1/handshake", json.dumps(hello).encode(), headers)
+with urllib.request.urlopen(asked) as opened:
+    token = json.load(opened)["session_token"]
+
+body = {{
+    "policy_kind": "{kind}",
+    "params": {params},
+    "execution_constraints": {{"validity_window_sec": 300}},
+    "context": "current",
+    "confidence": 0.9,
+    "explain": "Why this, and why now.",
+}}
+topic = redis.Redis.from_url(os.environ["DIR_TOPIC_URL"], decode_responses=True, protocol=2)
+# The same key finds the same answer: keep it until there is one.
+message = {{"token": token, "key": uuid.uuid4().hex, "body": json.dumps(body)}}
+sent = topic.xadd("dir:intake:{agent_id}", message)
+last, answer = "0-0", None
+while answer is None:
+    for _, entries in topic.xread({{"dir:answers:{agent_id}": last}}, block=5000):
+        last = entries[-1][0]
+        answer = next((entry for _, entry in entries if entry.get("to") == sent), answer)
+print(answer["status"], answer["body"])
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +91,14 @@ class Connection:
 
 def python(to: Connection) -> str:
     """A program of ten lines that acts once."""
-    kind, schema = next(iter(to.kinds.items()))
-    params = json.dumps(example_of(schema)).replace("true", "True").replace("false", "False")
-    return _PYTHON.format(
-        url=to.url, agent_id=to.agent_id, version=to.version, kind=kind, params=params.replace("null", "None")
-    )
+    kind, params = _example(to)
+    return _PYTHON.format(url=to.url, agent_id=to.agent_id, version=to.version, kind=kind, params=params)
+
+
+def topic(to: Connection) -> str:
+    """A program that proposes once over the agent's topic at Redis."""
+    kind, params = _example(to)
+    return _TOPIC.format(url=to.url, agent_id=to.agent_id, version=to.version, kind=kind, params=params)
 
 
 def langgraph(to: Connection) -> str:
@@ -103,7 +140,15 @@ CONFIGURATIONS: Final[Mapping[str, Callable[[Connection], str]]] = {
     "langgraph": langgraph,
     "hook": hook,
     "mcp": mcp,
+    "topic": topic,
 }
+
+
+def _example(to: Connection) -> tuple[str, str]:
+    """The first kind, and parameters of it as Python."""
+    kind, schema = next(iter(to.kinds.items()))
+    params = json.dumps(example_of(schema)).replace("true", "True").replace("false", "False")
+    return kind, params.replace("null", "None")
 
 
 def example_of(schema: Mapping[str, Any]) -> Any:

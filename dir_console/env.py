@@ -2,10 +2,14 @@
 
 import base64
 import binascii
+import json
 import os
+import pwd
 import re
 import secrets
+import sys
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -14,9 +18,12 @@ from django.core.exceptions import ImproperlyConfigured
 
 from audit import payload_cipher
 from runtime.contracts.retention import FactClass, read_fact_classes
+from runtime.contracts.token_issuer import LONGEST_ISSUER, TrustedIssuer
 
 LEAST_SECRET_CHARS = 32
 LOCK_WAIT_S = 5
+# After so long PostgreSQL ends a statement, or a transaction in which nothing happens.
+TRANSACTION_S = 30
 SIGNING_KEY_FILE = "signing_key"
 PAYLOAD_KEY_FILE = "payload_key"
 LEAST_WEBHOOK_SECRET_BYTES = 24
@@ -40,6 +47,63 @@ def target_urls() -> dict[str, str]:
     pattern = re.compile(r"DIR_TARGET_([A-Z0-9_]+)_URL")
     found = ((pattern.fullmatch(name), url) for name, url in os.environ.items())
     return {match[1].lower(): url for match, url in found if match and url}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCommand:
+    """An MCP server that is a command: its words, and the variables of ours that it is given by name."""
+
+    words: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+
+
+def tool_user() -> str:
+    """The user that commands of DIR_TOOL_COMMANDS run as, from DIR_TOOL_USER; a name that there is."""
+    name = os.environ.get("DIR_TOOL_USER", "")
+    if name:
+        try:
+            pwd.getpwnam(name)
+        except (KeyError, ValueError):
+            raise ImproperlyConfigured(f"DIR_TOOL_USER: this machine has no user {name!r}.") from None
+    return name
+
+
+def tool_commands() -> dict[str, ToolCommand]:
+    """MCP servers over stdio, from DIR_TOOL_COMMANDS: `{"clock": {"command": ["clock"], "env": ["TZ"]}}`.
+
+    Only here, never by a page, a pack or the API: whoever names a command runs it. A variable of this
+    installation itself is given to none.
+    """
+    text = os.environ.get("DIR_TOOL_COMMANDS", "")
+    if not text:
+        return {}
+    wrong = 'DIR_TOOL_COMMANDS must be JSON such as {"clock": {"command": ["mcp-server-time"], "env": []}}'
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{wrong}: {error}") from None
+    if not isinstance(given, dict):
+        raise ImproperlyConfigured(f"{wrong}.")
+    return {name: _tool_command(name, declared, wrong=wrong) for name, declared in given.items()}
+
+
+def _tool_command(name: str, declared: object, *, wrong: str) -> ToolCommand:
+    members = declared if isinstance(declared, dict) else {}
+    words, variables = members.get("command"), members.get("env", [])
+    is_form = bool(members) and members.keys() <= {"command", "env"} and bool(words)
+    if not (is_form and _are_words(words) and _are_words(variables)):
+        raise ImproperlyConfigured(f"{wrong}. {name!r} is not one.")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
+        raise ImproperlyConfigured(f"{wrong}. {name!r} is no name of a target.")
+    for variable in variables:
+        if variable.startswith("DIR_") or variable in {"DATABASE_URL", "REDIS_URL"}:
+            said = f"DIR_TOOL_COMMANDS: {name} may not be given {variable}, which is of this installation."
+            raise ImproperlyConfigured(said)
+    return ToolCommand(words=tuple(words or ()), variables=tuple(variables))
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) and "\x00" not in word for word in value)
 
 
 def public_url() -> str:
@@ -185,6 +249,56 @@ def witnesses(*, allow: Collection[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def token_issuers(*, allow: Collection[str]) -> dict[str, TrustedIssuer]:
+    """The issuers of tokens that agents may authenticate with, by their names, from DIR_TOKEN_ISSUERS.
+
+    `{"https://login.example": {"audience": "dir-console", "keys": "https://login.example/jwks.json"}}`;
+    `keys` may be the absolute path of a file, and `max_age_s` is 3600 seconds unless it is given.
+    """
+    text = os.environ.get("DIR_TOKEN_ISSUERS", "")
+    wrong = (
+        'DIR_TOKEN_ISSUERS must be JSON such as {"https://login.example": {"audience": "dir-console", '
+        '"keys": "https://login.example/jwks.json", "max_age_s": 3600}}'
+    )
+    try:
+        given = json.loads(text) if text else {}
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{wrong}: {error}") from None
+    if not isinstance(given, dict):
+        raise ImproperlyConfigured(f"{wrong}.")
+    return {name: _token_issuer(name, declared, allow=allow, wrong=wrong) for name, declared in given.items()}
+
+
+def _token_issuer(name: str, declared: object, *, allow: Collection[str], wrong: str) -> TrustedIssuer:
+    members = {"max_age_s": 3600, **declared} if isinstance(declared, dict) else {}
+    texts = [name, members.get("audience"), members.get("keys")]
+    max_age_s = members.get("max_age_s")
+    is_form = members.keys() == {"audience", "keys", "max_age_s"} and all(
+        isinstance(text, str) and 0 < len(text) <= LONGEST_ISSUER for text in texts
+    )
+    if not is_form or isinstance(max_age_s, bool) or not isinstance(max_age_s, int) or max_age_s < 1:
+        raise ImproperlyConfigured(f"{wrong}. {name!r} is not one.")
+    keys_at = str(members["keys"])
+    if not keys_at.startswith("/") and not _is_private_enough(keys_at, allow=allow):
+        raise ImproperlyConfigured(
+            f"DIR_TOKEN_ISSUERS: the keys of {name!r} must be an https URL without a user name, an http URL "
+            "whose host DIR_EGRESS_ALLOW names, or the absolute path of a file."
+        )
+    return TrustedIssuer(issuer=name, audience=str(members["audience"]), keys_at=keys_at, max_age_s=max_age_s)
+
+
+def _is_private_enough(url: str, *, allow: Collection[str]) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port or 80
+    except ValueError:
+        return False
+    shown = f"[{host}]" if ":" in host else host
+    is_allowed = bool({host, shown, f"{shown}:{port}"} & {each.lower() for each in allow})
+    is_whole = bool(host) and parts.username is None and parts.password is None
+    return is_whole and (parts.scheme == "https" or (parts.scheme == "http" and is_allowed))
+
+
 def events_folder() -> str:
     """The folder for files of events, from DIR_EVENTS_FOLDER: an absolute path, or empty."""
     folder = os.environ.get("DIR_EVENTS_FOLDER", "")
@@ -262,7 +376,13 @@ def _postgres(url: str) -> dict[str, Any]:
     given = dict(parse_qsl(parts.query))
     # Rows are held for milliseconds; who waits for longer waits for something that has gone wrong. Options of
     # the address come after it: they add to it, and may set another time.
-    given["options"] = f"-c lock_timeout={2 * LOCK_WAIT_S}s {given.get('options', '')}".rstrip()
+    ours = [f"-c lock_timeout={2 * LOCK_WAIT_S}s"]
+    # A transaction that stands still holds its locks and the ledger's tree up: the server ends it. A
+    # migration may take as long as it needs, and so may what reads one state of everything (`snapshot`).
+    if "migrate" not in sys.argv[1:2]:
+        names = ("statement_timeout", "idle_in_transaction_session_timeout")
+        ours += [f"-c {name}={TRANSACTION_S}s" for name in names]
+    given["options"] = " ".join([*ours, given.get("options", "")]).rstrip()
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(name),

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
+from django.contrib.auth.models import User
 from django.db.models import Count, IntegerField, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.urls import reverse
@@ -14,8 +15,8 @@ from audit import statements
 from audit.access import roles
 from audit.access.roles import Permission, Role
 from runtime.contracts.guard import GuardRunState, ReviewState
-from runtime.contracts.states import AgentStatus, CircuitState
-from runtime.execution.models import Circuit
+from runtime.contracts.states import AgentStatus, CircuitState, TaskState
+from runtime.execution.models import Circuit, HumanTask
 from runtime.flows.queries import calls_in_doubt
 from runtime.guards.models import GuardRun, Review
 from runtime.incidents.models import Incident
@@ -36,9 +37,10 @@ LONGEST: Final = 200  # characters of one line
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where, and since when, things wait: of a statement that is compiled once these are its parameters."""
+    """Where, for whom and since when things wait: of a statement that is compiled, its parameters."""
 
     tenant: str
+    person: int
     failed_since: datetime
     failing_since: datetime
     unused_since: datetime
@@ -51,6 +53,7 @@ class Asked:
 
     tenant: str
     actor: str
+    person: int
     at: datetime
 
     @cached_property
@@ -58,6 +61,7 @@ class Asked:
         """What the queries compare with."""
         return Bounds(
             tenant=self.tenant,
+            person=self.person,
             failed_since=self.at - timedelta(hours=FAILED_HOURS),
             failing_since=self.at - timedelta(seconds=receiver_list.LATE_S),
             unused_since=self.at - timedelta(days=UNUSED_DAYS),
@@ -181,6 +185,13 @@ def _owners(asked: Bounds) -> QuerySet[OwnerChange]:
     return OwnerChange.objects.filter(agent__tenant=asked.tenant, agreed_at=None, dropped_at=None)
 
 
+def _tasks(asked: Bounds) -> QuerySet[HumanTask]:
+    """Open tasks of the groups that the person is in."""
+    mine = User.groups.through.objects.filter(user_id=asked.person).values("group__name")
+    rows = HumanTask.objects.of(asked.tenant).filter(state=TaskState.OPEN)
+    return rows.filter(group__in=mine)
+
+
 def _memory(asked: Bounds) -> QuerySet[MemoryItem]:
     return MemoryItem.objects.of(asked.tenant).filter(quarantined=True)
 
@@ -270,6 +281,18 @@ SOURCES: Final = (
         author="asked_by",
     ),
     Source(
+        "tasks",
+        "Tasks for your groups",
+        Permission.ANSWER_TASKS,
+        lambda asked: _tasks(asked).select_related("intent__flow"),
+        "opened_at",
+        lambda row: (
+            f"{row.group}: {row.step} of {row.intent.flow.policy_kind}, "
+            f"by {row.deadline_at:%Y-%m-%d %H:%M} UTC",
+            reverse("task", args=[row.pk]),
+        ),
+    ),
+    Source(
         "doubts",
         "Calls in doubt",
         Permission.DECIDE,
@@ -295,10 +318,10 @@ SOURCES: Final = (
         "reviews",
         "Open reviews",
         Permission.REVIEW,
-        lambda asked: _reviews(asked).select_related("agent", "guard"),
+        lambda asked: _reviews(asked).select_related("agent", "guard", "memory"),
         "flagged_at",
         lambda row: (
-            f"{row.agent.agent_id}, flagged by {row.guard.guard_id}",
+            f"{row.agent.agent_id}, flagged by {row.asked_by}",
             reverse("review", args=[row.pk]),
         ),
     ),
@@ -316,7 +339,10 @@ SOURCES: Final = (
         Permission.MANAGE_MEMORY,
         lambda asked: _memory(asked).select_related("writer"),
         "written_at",
-        lambda row: (f"{row.scope}/{row.key}, written by {row.writer.agent_id}", reverse("memory")),
+        lambda row: (
+            f"{row.scope}/{row.key}, written by {row.writer.agent_id}",
+            reverse("memory-item", args=[row.pk]),
+        ),
     ),
     Source(
         "circuits",

@@ -41,7 +41,7 @@ class Caller:
 
 def find_caller(key: str) -> Caller | None:
     """The agent whose key this is; None for no valid key of an agent."""
-    found = credentials.agent_key(key)
+    found = credentials.agent_credential(key)
     if found is None or found.agent is None:
         return None
     agent = Agent.objects.select_related("active_manifest").get(pk=found.agent.pk)

@@ -21,7 +21,7 @@ from escalations import contracts
 from escalations.models import Escalation, Notice
 from runtime.contracts import states
 from runtime.contracts.guard import ReviewState
-from runtime.core import clock
+from runtime.core import clock, transactions
 from runtime.flows.models import Attempt, Intent, Verdict
 from runtime.flows.queries import calls_in_doubt
 from runtime.guards.models import GuardRun, Review
@@ -51,6 +51,11 @@ class Rows:
             "How long the oldest due notice has waited for a sender",
             value=_oldest_due_s(Notice.objects.filter(state=contracts.NoticeState.PENDING), now),
         )
+        yield CounterMetricFamily(
+            "dir_transactions_ended",
+            "Transactions of this process that the database has ended because they took too long",
+            value=transactions.ended_count(),
+        )
         yield GaugeMetricFamily(
             "dir_calls_in_doubt",
             "Calls of which nobody knows whether they took effect, and that nothing has settled",
@@ -72,7 +77,8 @@ class Rows:
         for guard_id, count in (
             Review.objects.order_by("guard__guard_id").values_list("guard__guard_id").annotate(Count("pk"))
         ):
-            flagged.add_metric([guard_id], count)
+            # Those of memory, that people requested, are of no guard.
+            flagged.add_metric([guard_id or "memory"], count)
         yield flagged
         yield GaugeMetricFamily(
             "dir_reviews_open",

@@ -1,4 +1,4 @@
-"""The one place that turns a refusal into HTTP: RFC 9457 problem documents for everything under /api/."""
+"""The one place that turns a refusal into HTTP: RFC 9457 problem documents for all that programs call."""
 
 import json
 import logging
@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -17,6 +18,7 @@ from ninja.errors import AuthenticationError, HttpError
 from ninja.errors import ValidationError as NinjaValidationError
 
 from audit.api.refusals import RefusedError, Why
+from audit.sealing.own_key import KeyEndedError
 from dir_console.crowds import CrowdedError
 from runtime.contracts.problem import Problem, ProblemError, Violation
 from runtime.contracts.problem_codes import ProblemCode
@@ -26,7 +28,6 @@ from runtime.core.mismatches import TamperedError
 from runtime.registry.api import refusal_audit
 
 log = logging.getLogger(__name__)
-API_PREFIX = "/api/"
 CLIENT_ERROR, SERVER_ERROR = 400, 500
 BUSY_ERRORS = (OperationalError, InterfaceError, transactions.BusyError)
 Next = Callable[[HttpRequest], HttpResponse]
@@ -108,6 +109,9 @@ def for_exception(error: BaseException) -> Problem:
             return Problem(code=AUDIT_CODES[why], detail=detail)
         case transactions.BusyError():
             return BUSY
+        case KeyEndedError():
+            log.error("nothing is signed: %s", error)
+            return Problem(code=ProblemCode.SIGNING_KEY_ENDED, detail=str(error))
         case NinjaValidationError(errors=errors):
             violations = tuple(
                 Violation(pointer="/" + "/".join(map(str, item["loc"])), message=body_parsing.words_of(item))
@@ -159,7 +163,7 @@ def register(api: NinjaAPI) -> None:
 
 
 class ProblemMiddleware:
-    """Django's own HTML errors under /api/ become problem documents too."""
+    """Django's own HTML errors for programs become problem documents too."""
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
@@ -167,7 +171,7 @@ class ProblemMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         if (
-            request.path.startswith(API_PREFIX)
+            request.path.startswith(settings.DIR_FOR_PROGRAMS)
             and response.status_code >= CLIENT_ERROR
             and not response.headers.get("Content-Type", "").startswith("application/problem+json")
         ):
@@ -178,14 +182,18 @@ class ProblemMiddleware:
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Bad bodies and bugs under /api/; pages keep Django's own error pages for the rest."""
-        if request.path.startswith(API_PREFIX):
+        """Bad bodies and bugs for programs; pages keep Django's own error pages for the rest."""
+        if request.path.startswith(settings.DIR_FOR_PROGRAMS):
             return respond(for_exception(error))
         if isinstance(error, BUSY_ERRORS):
             return busy_page(request, error)
         if isinstance(error, CrowdedError):
             context = {"status": 503, "title": "Too many sign-ins at once", "detail": str(error)}
             return _soon(render(request, "error.html", context, status=HTTPStatus.SERVICE_UNAVAILABLE))
+        if isinstance(error, KeyEndedError):
+            log.error("a page was refused: %s", error)
+            context = {"status": 503, "title": "The signing key has ended", "detail": str(error)}
+            return render(request, "error.html", context, status=HTTPStatus.SERVICE_UNAVAILABLE)
         if isinstance(error, TamperedError):
             log.error("a page was refused because its rows do not match the ledger: %s", error)
             return render(request, "tampered.html", {"found": error.found}, status=HTTPStatus.CONFLICT)

@@ -34,7 +34,6 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.registry.api.auth import caller_of
 
-AGENTS: Final = "/api/"
 # Callers whose credentials are remembered, for their place in line only.
 MOST_KNOWN: Final = 10_000
 
@@ -87,7 +86,7 @@ class RequestsInTurn(ASGIHandler):
         if request.path.startswith(urls.WITHOUT_TURN):
             passing = sync_to_async(_in_passing_thread)
             return cast(HttpResponseBase, await passing(lambda: self._answer(request, scope)))
-        is_agent = request.path.startswith(AGENTS)
+        is_agent = request.path.startswith(settings.DIR_FOR_PROGRAMS)
         try:
             async with self.line(is_agent=is_agent).turn(self._caller(request)):
                 answer = await self._in_kept_thread(lambda: self._answer(request, scope))

@@ -12,6 +12,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = env.data_dir(BASE_DIR)
 REDIS_URL = os.environ.get("REDIS_URL", "")
 EMBEDDED = not REDIS_URL
+# Where agents write their topics; agents reach it, so it is best a Redis of its own.
+DIR_TOPIC_URL = os.environ.get("DIR_TOPIC_URL") or REDIS_URL
 
 SECRET_KEY = env.secret_key(DATA_DIR)
 DEBUG = False
@@ -201,7 +203,9 @@ CELERY_TASK_ROUTES = {
     "runtime.send_notices": {"queue": "notices"},
     "runtime.send_checkpoints": {"queue": "notices"},
     "runtime.send_events": {"queue": "notices"},
+    "runtime.look_at_tools": {"queue": "notices"},
     "runtime.seal": {"queue": "sealer"},
+    "runtime.number": {"queue": "sealer"},
 }
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
@@ -210,9 +214,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "send_notices": {"task": "runtime.send_notices", "schedule": 1.0, "options": {"expires": 5}},
     "send_events": {"task": "runtime.send_events", "schedule": 1.0, "options": {"expires": 5}},
     "score": {"task": "runtime.score", "schedule": 1.0, "options": {"expires": 5}},
+    "look_at_tools": {"task": "runtime.look_at_tools", "schedule": 2.0, "options": {"expires": 10}},
     "erase_due": {"task": "runtime.erase_due", "schedule": 60.0, "options": {"expires": 50}},
     "replay": {"task": "runtime.replay", "schedule": 1.0, "options": {"expires": 5}},
     "seal": {"task": "runtime.seal", "schedule": 1.0, "options": {"expires": 5}},
+    "number": {"task": "runtime.number", "schedule": 0.2, "options": {"expires": 1}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
@@ -222,11 +228,13 @@ DIR_PORTS = {
     "open_escalation": "escalations.services.opening.open_escalation",
     "open_agent_escalation": "escalations.services.agent_silence.open_escalation",
     "open_interrupt_escalation": "escalations.services.interrupts.open_escalation",
+    "compare_approval": "escalations.services.approvals.compare",
     "list_open_escalations": "escalations.queries.list_open_of",
     "find_escalated_flow": "escalations.queries.find_flow",
     "close_escalations": "escalations.services.opening.close_escalations",
     "expire_escalations": "escalations.services.deadlines.sweep",
     "announce_incident": "escalations.services.notices.outbox.queue_incident",
+    "announce_task": "escalations.services.notices.outbox.queue_task",
     "send_notices": "escalations.services.notices.sending.send_due",
     "ring": "runtime.workers.embedded.ring" if EMBEDDED else "runtime.workers.celery_tasks.ring",
     "ring_guards": "runtime.workers.guard_threads.ring"
@@ -236,6 +244,7 @@ DIR_PORTS = {
     "begin_agent_events": "runtime.contexts.services.agent_events.begin",
     "has_dirty_flows": "runtime.flows.queries.saga_progress.has_dirty_flows",
     "may_have_taken_effect": "runtime.flows.queries.saga_progress.may_have_taken_effect",
+    "fetch_issuer_keys": "runtime.execution.services.issuer_keys.fetch",
     "list_resource_names": "runtime.resources.queries.resource_facts.list_names",
     "list_existing_facts": "runtime.state.queries.visible_facts.list_existing",
 }
@@ -243,16 +252,21 @@ DIR_HEADS = ["runtime.verification.stream_heads.flow_heads"]
 # What compares rows with the entries about them, for verify_ledger.
 DIR_ROW_CHECKS = [
     "runtime.verification.flow_rows.FlowRowCheck",
+    "runtime.verification.told_rows.ToldRowCheck",
     "runtime.verification.record_rows.RecordRowCheck",
     "runtime.verification.feedback_rows.FeedbackRowCheck",
     "runtime.verification.execution_rows.ExecutionRowCheck",
     "runtime.verification.erasure_rows.ErasureRowCheck",
+    "runtime.verification.callback_rows.CallbackRowCheck",
     "runtime.verification.advice_rows.AdviceRowCheck",
     "runtime.verification.registry_rows.RegistryRowCheck",
     "runtime.verification.world_rows.WorldRowCheck",
+    "runtime.verification.world_version_rows.WorldVersionCheck",
     "runtime.verification.people_rows.PeopleRowCheck",
     "runtime.verification.limit_rows.LimitRowCheck",
     "runtime.verification.incident_rows.IncidentRowCheck",
+    "runtime.verification.conversation_rows.ConversationRowCheck",
+    "runtime.verification.capability_rows.CapabilityRowCheck",
     "runtime.verification.hold_rows.HoldRowCheck",
     "runtime.verification.replay_run_rows.ReplayRunRowCheck",
     "runtime.verification.receiver_rows.ReceiverRowCheck",
@@ -269,6 +283,10 @@ DIR_ERASURE_COLUMNS = [
     "escalations.erasure_columns.TABLE",
     "audit.erasure_table.TABLE",
 ]
+# What knows where the entry of a message is; the audit app reads no rows of others.
+DIR_MESSAGE_PLACES = "runtime.conversations.queries.message_places"
+# What knows who wrote a version of a fact, and when.
+DIR_FACT_WRITES = "runtime.verification.fact_writes.list_recorded"
 # What gives the bytes that a flow's entries name by digest, for evidence packs.
 DIR_PACK_OBJECTS = ["runtime.verification.pack_objects.of_flow", "escalations.pack_objects.of_flow"]
 
@@ -276,8 +294,19 @@ DIR_SIGNING_KEY = env.signing_key(DATA_DIR)
 DIR_PAYLOAD_KEY = env.payload_key(DATA_DIR)
 # Without a slash at the end; links in notices begin with it. `manage.py up` sets its own where there is none.
 DIR_PUBLIC_URL = env.public_url()
+# Where targets report results, and with that all that programs call.
+DIR_CALLBACKS = "/callbacks/"
+DIR_FOR_PROGRAMS = ("/api/", DIR_CALLBACKS)
 DIR_TARGET_URLS = env.target_urls()
+# MCP servers over stdio by name: only the deployment says what runs here.
+DIR_TOOL_COMMANDS = env.tool_commands()
+# As whom they run, where the worker may become another user; empty: as the worker itself.
+DIR_TOOL_USER = env.tool_user()
+# How often the tools of MCP servers are compared with their pins; each call compares its own as well.
+DIR_TOOL_CHECK_S = env.number("DIR_TOOL_CHECK_S", default=300, least=5)
 DIR_EGRESS_ALLOW = env.words("DIR_EGRESS_ALLOW")
+# Who else than a key may say which agent calls, by the name of the issuer in its tokens.
+DIR_TOKEN_ISSUERS = env.token_issuers(allow=DIR_EGRESS_ALLOW)
 # Folders and webhooks outside that get the newest checkpoint of the ledger.
 DIR_WITNESS = env.witnesses(allow=DIR_EGRESS_ALLOW)
 DIR_WITNESS_SECRET = env.witness_secret(DIR_WITNESS)

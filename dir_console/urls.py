@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from audit.access.permissions import public, signed_in
 from dir_console import (
     app_files,
+    callback_view,
     conformance_pages,
     demo_pages,
     help_pages,
@@ -27,6 +28,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", views.overview, name="overview"),
     path("inbox/", views.inbox, name="inbox"),
     path("api/v1/", api.urls),
+    path("callbacks/<str:token>", callback_view.report, name="callback"),
     path("escalations/", include("escalations.urls")),
     path("decisions/", include("escalations.decision_urls")),
     path("notifications/", include("escalations.notification_urls")),

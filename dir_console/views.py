@@ -112,7 +112,9 @@ class Chrome:
     @cached_property
     def in_inbox(self) -> int:
         """How much waits for a person with these roles."""
-        asked = inbox_sources.Asked(self._tenant, actor_of(self._request.user), clock.now())
+        asked = inbox_sources.Asked(
+            self._tenant, actor_of(self._request.user), self._request.user.pk or 0, clock.now()
+        )
         waiting = inbox_sources.count(asked, self._held)
         return waiting + (self.is_recovering and roles.allows(self._held, Permission.END_RECOVERY))
 
@@ -233,7 +235,9 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
 def inbox(request: HttpRequest) -> HttpResponse:
     """Show what waits for a person with the roles of this one, oldest first within its kind."""
     held = held_by(request.user)
-    asked = inbox_sources.Asked(tenant_of(request.user), actor_of(request.user), clock.now())
+    asked = inbox_sources.Asked(
+        tenant_of(request.user), actor_of(request.user), request.user.pk or 0, clock.now()
+    )
     is_recovering = current_epoch.is_recovering() and roles.allows(held, Permission.END_RECOVERY)
     context = {"sections": inbox_sources.list_sections(asked, held), "is_recovering": is_recovering}
     return render(request, "console/inbox.html", context)

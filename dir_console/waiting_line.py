@@ -29,13 +29,32 @@ class FullLineError(Exception):
         self.retry_after_s = retry_after_s
 
 
-class WaitingLine:
+class Turns:
+    """How long turns take, by the mean of those before, and so how many may wait."""
+
+    def __init__(self) -> None:
+        self.mean_turn_s = FIRST_GUESS_S
+
+    def note_turn(self, took_s: float) -> None:
+        """Count a turn that has ended."""
+        self.mean_turn_s += NEWEST_COUNTS * (took_s - self.mean_turn_s)
+
+    def room_for(self, wait_s: float, *, at_once: float) -> int:
+        """How many have their turn within so many seconds, where so many have it `at_once`."""
+        return min(LONGEST_LINE, int(wait_s * at_once / max(self.mean_turn_s, 1e-6)))
+
+    def worked_off_s(self, waiting: int, *, at_once: float) -> int:
+        """In how many whole seconds so many that wait have had their turn; at least one."""
+        return max(1, math.ceil(waiting * self.mean_turn_s / at_once))
+
+
+class WaitingLine(Turns):
     """The line of one event loop. A caller is any text that tells callers apart."""
 
     def __init__(self, *, at_once: int, longest_wait_s: float) -> None:
+        super().__init__()
         self.at_once = at_once
         self.longest_wait_s = longest_wait_s
-        self.mean_turn_s = FIRST_GUESS_S
         self.at_work = 0
         self._lines: OrderedDict[str, deque[_Called]] = OrderedDict()
 
@@ -46,9 +65,8 @@ class WaitingLine:
 
     @property
     def room(self) -> int:
-        """How many may wait: as many as have their turn in time, by the mean of the turns before."""
-        worked_off = self.longest_wait_s * self.at_once / max(self.mean_turn_s, 1e-6)
-        return max(self.at_once, min(LONGEST_LINE, int(worked_off)))
+        """How many may wait: as many as have their turn in time."""
+        return max(self.at_once, self.room_for(self.longest_wait_s, at_once=self.at_once))
 
     @asynccontextmanager
     async def turn(self, caller: str) -> AsyncIterator[None]:
@@ -62,7 +80,7 @@ class WaitingLine:
         try:
             yield
         finally:
-            self.mean_turn_s += NEWEST_COUNTS * (time.monotonic() - began - self.mean_turn_s)
+            self.note_turn(time.monotonic() - began)
             self._pass_on()
 
     async def _enter(self, caller: str) -> None:
@@ -86,7 +104,7 @@ class WaitingLine:
     def _make_room(self, newcomer: str) -> None:
         """Turn away the newest request of whoever has most in line, which may be the newcomer."""
         most = max(self._lines, key=lambda caller: len(self._lines[caller]))
-        full = FullLineError(max(1, math.ceil(self.waiting * self.mean_turn_s / self.at_once)))
+        full = FullLineError(self.worked_off_s(self.waiting, at_once=self.at_once))
         if len(self._lines.get(newcomer, ())) + 1 >= len(self._lines[most]):
             raise full
         called = self._lines[most][-1]

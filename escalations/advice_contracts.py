@@ -61,6 +61,36 @@ class RuleOutputEvidence(AdvicePart):
     residuals: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
 
 
+class ConsultedEvidence(AdvicePart):
+    """What became of a question to another agent; all but the state is a claim of that provider.
+
+    It `counts` where the provider was asked about the options of this package, and `dissents` where it chose
+    another one than was selected.
+    """
+
+    provider: str
+    capability: str
+    state: str
+    counts: bool
+    dissents: bool
+    choice: str
+    confidence: int | float | None
+    reason: str
+    dissent: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+
+
+class ConsensusEvidence(AdvicePart):
+    """How far those agree who were consulted, as the runtime counted it; shares of those that answered."""
+
+    asked: int
+    answered: int
+    abstained: int
+    leading: str
+    agreement: int | float | None
+    support: int | float | None
+    dispersion: int | float | None
+
+
 class AdviceEvidence(AdvicePart):
     """The decision package that the proposal names. `is_followed`: it proposes what was selected.
 
@@ -80,3 +110,5 @@ class AdviceEvidence(AdvicePart):
     dropped: tuple[DroppedEvidence, ...] = ()
     rules: RuleOutputEvidence | None = Field(default=None, exclude_if=is_none)
     differs: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+    consulted: tuple[ConsultedEvidence, ...] = Field(default=(), exclude_if=is_empty)
+    consensus: ConsensusEvidence | None = Field(default=None, exclude_if=is_none)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from runtime.contracts.states import Choice
 
@@ -94,8 +95,8 @@ class Closing(Choice):
 class Occasion(Choice):
     """When a notice is sent.
 
-    The first four are of an escalation: it causes two, and time causes two. Three are of an incident, and a
-    test is sent by an admin.
+    The first four are of an escalation: it causes two, and time causes two. Three are of an incident, one is
+    of a step that people carry out, and a test is sent by an admin.
     """
 
     OPENED = "OPENED"
@@ -105,6 +106,7 @@ class Occasion(Choice):
     INCIDENT_OPENED = "INCIDENT_OPENED"
     INCIDENT_RAISED = "INCIDENT_RAISED"
     INCIDENT_CLOSED = "INCIDENT_CLOSED"
+    TASK_OPENED = "TASK_OPENED"
     TEST = "TEST"
 
 
@@ -150,7 +152,7 @@ class ActionSpec:
     # The word of an escalation that ended so, and what its decider did: "sam aborted this".
     ended: str
     did: str
-    ended_tone: str
+    ended_tone: Literal["accent", "danger", "info", "ok"]
     # Replaces `hint` once there is an intent.
     hint_afterwards: str = ""
     # What is other in a family than above.

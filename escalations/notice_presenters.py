@@ -13,6 +13,7 @@ from runtime.contracts import states
 from runtime.contracts.incident import Severity
 from runtime.core.views import labels
 from runtime.core.views.labels import Badge
+from runtime.execution.models import HumanTask
 from runtime.incidents.models import Incident
 from runtime.kernel import effects
 
@@ -27,6 +28,7 @@ INCIDENT_OCCASIONS: Final[Mapping[str, str]] = {
     Occasion.INCIDENT_RAISED: "When its severity is raised",
     Occasion.INCIDENT_CLOSED: "When it is closed",
 }
+TASK_OCCASIONS: Final[Mapping[str, str]] = {Occasion.TASK_OPENED: "When it opens"}
 OCCASION_WORDS: Final[Mapping[str, str]] = {
     Occasion.OPENED: "opened",
     Occasion.HALF_TIME: "half time",
@@ -35,6 +37,7 @@ OCCASION_WORDS: Final[Mapping[str, str]] = {
     Occasion.INCIDENT_OPENED: "incident opened",
     Occasion.INCIDENT_RAISED: "severity raised",
     Occasion.INCIDENT_CLOSED: "incident closed",
+    Occasion.TASK_OPENED: "task opened",
     Occasion.TEST: "test",
 }
 FAMILIES: Final[Mapping[str, str]] = {
@@ -65,7 +68,7 @@ class RouteView:
     """A route, ready to show; `where` is its address without anything that could be a secret.
 
     `on` and `about` are empty where it is told of no escalation, `incidents_on` and `incidents` where of no
-    incident.
+    incident, `tasks` where of no task.
     """
 
     pk: str
@@ -76,6 +79,7 @@ class RouteView:
     about: str
     incidents: str
     incidents_on: str
+    tasks: str
     quiet: str
     enabled: bool
     switch: Badge
@@ -114,6 +118,7 @@ def routes(rows: Sequence[Any]) -> list[RouteView]:
             about=_about(row),
             incidents=_incidents(row),
             incidents_on=_words_of(row, OF_INCIDENTS),
+            tasks=_tasks(row),
             quiet=_quiet(row),
             enabled=row.enabled,
             switch=_ON if row.enabled else _OFF,
@@ -163,6 +168,8 @@ def _badge(state: str, *, tries: int) -> Badge:
 def _url(row: Notice) -> str:
     if row.incident_id is not None:
         return reverse("incident", args=[row.incident_id])
+    if row.task_id is not None:
+        return reverse("task", args=[row.task_id])
     return "" if row.escalation_id is None else reverse("escalation", args=[row.escalation_id])
 
 
@@ -175,6 +182,8 @@ def _told_of(row: Notice) -> str:
             return f"{escalation.agent_id} {escalation.policy_kind}"
         case Incident() as incident:
             return f"{row.severity or incident.severity} {labels.visible_lines(incident.title)}"
+        case HumanTask() as task:
+            return f"{task.intent.flow.agent.agent_id} {task.step}"
 
 
 def _words_of(row: NotificationRoute, some: Collection[Occasion]) -> str:
@@ -186,6 +195,13 @@ def _incidents(row: NotificationRoute) -> str:
     if not _words_of(row, OF_INCIDENTS):
         return ""
     return "all" if row.least_severity == Severity.SEV4 else severity_words(row.least_severity)
+
+
+def _tasks(row: NotificationRoute) -> str:
+    """Which tasks it is told of, in a few words; empty for none."""
+    if not row.on_task_opened:
+        return ""
+    return f"of the group {row.task_group}" if row.task_group else "all"
 
 
 def _about(row: NotificationRoute) -> str:

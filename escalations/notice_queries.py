@@ -61,7 +61,7 @@ def list_kinds(*, tenant: str) -> Sequence[str]:
 
 def _notices() -> QuerySet[Notice]:
     return (
-        Notice.objects.select_related("route", "escalation", "incident")
+        Notice.objects.select_related("route", "escalation", "incident", "task__intent__flow__agent")
         .defer("route__address")
         .order_by("-notice_id")
     )

@@ -13,6 +13,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import Impact
 
 LONGEST_AUDIENCE = 150
+LONGEST_GROUP = 150
 _CHOSEN = [(value, value) for value in Occasion.values() if value != Occasion.TEST]
 
 
@@ -40,6 +41,7 @@ class RouteForm(forms.Form):
     agent_id = forms.ChoiceField(required=False)
     policy_kind = forms.ChoiceField(required=False)
     least_severity = forms.ChoiceField(required=False, choices=Severity.pairs(), initial=Severity.SEV4.value)
+    task_group = PlainText(required=False, max_length=LONGEST_GROUP)
     quiet_from = forms.TimeField(required=False)
     quiet_to = forms.TimeField(required=False)
     quiet_zone = forms.CharField(required=False, max_length=64, empty_value="UTC", initial="UTC")
@@ -94,6 +96,7 @@ class RouteForm(forms.Form):
             agent_id=given["agent_id"],
             policy_kind=given["policy_kind"],
             least_severity=_severity(given["least_severity"]) or Severity.SEV4,
+            task_group=given["task_group"],
             quiet=quiet,
         )
 
@@ -116,6 +119,7 @@ def _chosen(route: NotificationRoute) -> dict[str, Any]:
         "agent_id": route.agent_id,
         "policy_kind": route.policy_kind,
         "least_severity": route.least_severity,
+        "task_group": route.task_group,
         "quiet_from": "" if route.quiet_from is None else f"{route.quiet_from:%H:%M}",
         "quiet_to": "" if route.quiet_to is None else f"{route.quiet_to:%H:%M}",
         "quiet_zone": route.quiet_zone or "UTC",

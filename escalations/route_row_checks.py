@@ -8,8 +8,8 @@ from escalations.models import NotificationRoute
 from escalations.services.notices import sealing
 from runtime.contracts.incident import Severity
 
-# What a route was like that was recorded before there were notices of incidents.
-_BEFORE_INCIDENTS: Mapping[str, str] = {"least_severity": Severity.SEV4, "quiet_exempt_severity": ""}
+# What a route was like that was recorded before there were notices of incidents and of tasks.
+_BEFORE: Mapping[str, str] = {"least_severity": Severity.SEV4, "quiet_exempt_severity": "", "task_group": ""}
 
 
 class RouteRowCheck(RowsWithHistory):
@@ -36,7 +36,7 @@ class RouteRowCheck(RowsWithHistory):
         changes = [entry for entry in entries if entry.kind == Kind.NOTIFICATION_ROUTE_CHANGED]
         chosen = changes[-1] if changes else added
         for name, stored in row.recorded().items():
-            recorded = chosen.payload.get(name, _BEFORE_INCIDENTS.get(name))
+            recorded = chosen.payload.get(name, _BEFORE.get(name))
             found.same(chosen, f"route.{name}", recorded, stored)
         found.same(added, "route.tenant", added.tenant, row.tenant)
         found.by_then(added, added, "route.created_at", row.created_at)

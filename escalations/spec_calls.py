@@ -103,4 +103,5 @@ def _plain(spec: DecisionSpec) -> dict[str, Any]:
         "required_evidence": [need.model_dump(mode="json") for need in contract.needs],
         "red_lines": [line.model_dump(mode="json") for line in contract.forbidden],
         "subjects": list(contract.subjects),
+        "jurisdiction": list(contract.jurisdiction),
     }

@@ -1,7 +1,8 @@
 """The models of every domain, so that Django finds them under the app label `runtime`."""
 
-from runtime.advice.models import DecisionPackageRow, RuleOutput
+from runtime.advice.models import Consultation, DecisionPackageRow, RuleOutput
 from runtime.contexts.models import AgentEvent, Inbox, Snapshot, Timer
+from runtime.conversations.models import Capability, Conversation, Mailbox, Message
 from runtime.core.models import Answer
 from runtime.epochs.models import Boot, Epoch
 from runtime.execution.models import Circuit, HumanTask
@@ -47,8 +48,10 @@ from runtime.registry.models import (
     Workflow,
 )
 from runtime.registry.models.calibration_maps import CalibrationMap
+from runtime.registry.models.ontologies import Ontology
+from runtime.registry.models.tools import ToolServer, UpstreamTool
 from runtime.resources.models import ComputeBudget, Reservation, Resource, UsageReport
-from runtime.state.models import Artifact, Fact, FactVersion, MemoryItem
+from runtime.state.models import Artifact, Fact, FactVersion, MemoryItem, WorldVersion
 from runtime.workflows.models import StepCheck, WorkflowPosition
 
 __all__ = [
@@ -61,8 +64,11 @@ __all__ = [
     "Boot",
     "Bundle",
     "CalibrationMap",
+    "Capability",
     "Circuit",
     "ComputeBudget",
+    "Consultation",
+    "Conversation",
     "DecisionPackageRow",
     "Epoch",
     "Fact",
@@ -85,9 +91,12 @@ __all__ = [
     "Intent",
     "Key",
     "LegalHold",
+    "Mailbox",
     "Manifest",
     "Membership",
     "MemoryItem",
+    "Message",
+    "Ontology",
     "Outcome",
     "OwnerChange",
     "Pack",
@@ -113,9 +122,12 @@ __all__ = [
     "Stop",
     "Target",
     "Timer",
+    "ToolServer",
+    "UpstreamTool",
     "UsageReport",
     "Verdict",
     "WatchRound",
     "Workflow",
     "WorkflowPosition",
+    "WorldVersion",
 ]

@@ -3,10 +3,11 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from runtime.advice.views import ruleset_pages
+from runtime.advice.views import ruleset_editor, ruleset_pages
 from runtime.contexts.views import context_pages
+from runtime.conversations.views import capability_pages, conversation_pages
 from runtime.core.views.stream_names import StreamConverter
-from runtime.execution.views import target_pages
+from runtime.execution.views import target_pages, tool_pages
 from runtime.flows.views import (
     entry_page,
     evidence_file,
@@ -15,7 +16,7 @@ from runtime.flows.views import (
     reasoning_page,
     record_pages,
 )
-from runtime.guards.views import review_groups, review_pages
+from runtime.guards.views import memory_marks, review_groups, review_pages
 from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
 from runtime.maintenance.views import (
     decision_metrics_page,
@@ -37,13 +38,15 @@ from runtime.registry.views import (
     account_actions,
     agent_admin,
     agent_pages,
+    autonomy_pages,
     kind_editor,
     kind_pages,
+    label_pages,
     manifest_pages,
     people_pages,
 )
 from runtime.resources.views import budget_pages, reservation_pages
-from runtime.state.views import memory_pages
+from runtime.state.views import memory_item_page, memory_pages, ontology_pages, world_pages
 from runtime.stops.views import stop_pages
 from runtime.workflows.views import workflow_pages
 
@@ -84,7 +87,10 @@ urlpatterns = [
     ),
     path("agents/<name:agent_id>/owner/<int:change>/drop/", agent_admin.drop_owner, name="drop-owner"),
     path("agents/<name:agent_id>/status/", agent_admin.move, name="move-agent"),
+    path("agents/<name:agent_id>/labels/end/", label_pages.end, name="end-label"),
+    path("agents/<name:agent_id>/autonomy/", autonomy_pages.raise_level, name="raise-autonomy"),
     path("agents/<name:agent_id>/keys/", agent_admin.issue_key, name="issue-key"),
+    path("agents/<name:agent_id>/tokens/", agent_admin.bind_token, name="bind-token"),
     path("agents/<name:agent_id>/keys/<name:key_id>/revoke/", agent_admin.revoke_key, name="revoke-key"),
     path("agents/<name:agent_id>/manifests/new/", manifest_pages.new, name="new-manifest"),
     path("agents/<name:agent_id>/manifests/<name:version>/", manifest_pages.detail, name="manifest"),
@@ -112,13 +118,24 @@ urlpatterns = [
     path("kinds/<name:kind>/<name:version>/discard/", kind_editor.discard, name="discard-kind"),
     path("rulesets/", ruleset_pages.index, name="rulesets"),
     path("rulesets/<name:ruleset>/", ruleset_pages.detail, name="ruleset"),
+    path("rulesets/<name:ruleset>/new/", ruleset_editor.new_version, name="new-ruleset-version"),
     path("rulesets/<name:ruleset>/<name:version>/activate/", ruleset_pages.activate, name="activate-ruleset"),
     path("rulesets/<name:ruleset>/<name:version>/discard/", ruleset_pages.discard, name="discard-ruleset"),
     path("workflows/", workflow_pages.index, name="workflows"),
     path("workflows/<name:workflow>/", workflow_pages.detail, name="workflow"),
+    path("world/", world_pages.index, name="world"),
+    path("world/facts/<name:fact>/", world_pages.fact, name="fact"),
+    path("world/ontology/", ontology_pages.index, name="ontology"),
+    path("world/ontology/<name:version>/activate/", ontology_pages.activate, name="activate-ontology"),
+    path("world/ontology/<name:version>/discard/", ontology_pages.discard, name="discard-ontology"),
     path("targets/", target_pages.index, name="targets"),
     path("targets/<name:name>/test/", target_pages.check, name="test-target"),
     path("targets/<name:name>/close/", target_pages.close, name="close-circuit"),
+    path("tools/", tool_pages.index, name="tools"),
+    path("tools/<name:server>/", tool_pages.detail, name="tool"),
+    path("tools/<name:server>/pin/", tool_pages.pin, name="pin-tool"),
+    path("tools/<name:server>/look/", tool_pages.look, name="look-at-tools"),
+    path("tools/<name:server>/switch/", tool_pages.switch, name="switch-tool-server"),
     path("flows/", flow_pages.search, name="flows"),
     path("flows/compare/", compare_page.index, name="compare-flows"),
     path("flows/<uuid:dfid>/", flow_pages.detail, name="flow"),
@@ -131,7 +148,13 @@ urlpatterns = [
     path("flows/<uuid:dfid>/erase/", erase_page.erase, name="erase-flow"),
     path("flows/<uuid:dfid>/entries/", flow_pages.entries, name="flow-entries"),
     path("flows/<uuid:dfid>/entries/<int:seq>/", flow_pages.entry, name="flow-entry"),
+    path("conversations/", conversation_pages.index, name="conversations"),
+    path("conversations/<uuid:conversation_id>/", conversation_pages.detail, name="conversation"),
+    path("capabilities/", capability_pages.index, name="capabilities"),
+    path("capabilities/<int:capability>/override/", capability_pages.override, name="override-capability"),
     path("memory/", memory_pages.index, name="memory"),
+    path("memory/<int:item>/", memory_item_page.detail, name="memory-item"),
+    path("memory/<int:item>/mark/", memory_marks.mark, name="mark-memory-flows"),
     path("memory/<int:item>/release/", memory_pages.release, name="release-memory"),
     path("memory/<int:item>/discard/", memory_pages.discard, name="discard-memory"),
     path("reviews/", review_pages.index, name="reviews"),
@@ -198,6 +221,7 @@ urlpatterns = [
     path("people/groups/<int:group>/members/", people_pages.join, name="join-group"),
     path("people/groups/<int:group>/members/<int:user>/leave/", people_pages.leave, name="leave-group"),
     path("ledger/", ledger_page.index, name="ledger"),
+    path("ledger/verify.py", evidence_file.verifier, name="verifier"),
     path("ledger/entries/<stream:stream>/<int:seq>/", entry_page.detail, name="entry"),
     path("rule-coverage/", rule_coverage_page.show, name="rule-coverage"),
     path("decision-metrics/", decision_metrics_page.show, name="decision-metrics"),

@@ -19,6 +19,7 @@ from django.test.utils import setup_databases, teardown_databases
 
 from audit import payload_keys
 from runtime.core import refusals
+from runtime.maintenance.services import autonomy_rounds
 from tests.support import cheap, databases
 
 # A gate gives one answer to one commit; the search for new examples is for people at their desks.
@@ -117,6 +118,12 @@ def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_keys_of_gone_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which key of a class is in use is remembered by database, and each test empties its database."""
     monkeypatch.setattr(payload_keys, "_cached", {})
+
+
+@pytest.fixture(autouse=True)
+def _fresh_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sweep of a test looks for the agents of another."""
+    monkeypatch.setattr(autonomy_rounds, "_rounds", autonomy_rounds._Rounds())
 
 
 @pytest.fixture(scope="session")

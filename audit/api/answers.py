@@ -92,6 +92,13 @@ class SigningKey(Answer):
     verifier_key: str
 
 
+class Checkpoints(Answer):
+    """Checkpoints, oldest first, and `after` of the next page; null where there is none."""
+
+    checkpoints: tuple[str, ...]
+    next: int | None
+
+
 class SigningKeys(Answer):
     """The keys of this installation, oldest first; `origin` is null before the ledger is first sealed."""
 

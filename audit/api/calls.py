@@ -25,6 +25,8 @@ router = Router(tags=["Audit"])
 JSON: Final = "application/json"
 MAX_NUMBER: Final = canonical.MAX_SAFE_INTEGER
 _LONGEST_STREAM: Final = 200
+_PAGE: Final = 200
+_LARGEST_PAGE: Final = 1000
 _NUL = "\x00"
 # The sealer makes them anew from the entries, so the same call may succeed a little later.
 _DAMAGED: Final = "hashes of the tree are missing"
@@ -70,6 +72,20 @@ def latest_checkpoint(request: HttpRequest) -> HttpResponse:
     if newest is None:
         raise RefusedError(Why.UNKNOWN, "There is no checkpoint yet. The first is signed within seconds.")
     return HttpResponse(newest.text, content_type="text/plain; charset=utf-8")
+
+
+@router.get("/checkpoints", response=answers.Checkpoints, openapi_extra=describe(_PARAMETERS))
+def list_checkpoints(
+    request: HttpRequest,
+    from_size: Annotated[int, Query(alias="from", ge=0, le=MAX_NUMBER)] = 0,
+    to_size: Annotated[int, Query(alias="to", ge=0, le=MAX_NUMBER)] = MAX_NUMBER,
+    after: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
+    limit: Annotated[int, Query(ge=1, le=_LARGEST_PAGE)] = _PAGE,
+) -> HttpResponse:
+    """The checkpoints over `from` to `to` entries, oldest first, as they were signed."""
+    readers.reader_of(request)
+    page = proofs.list_signed(from_size=from_size, to_size=to_size, after=after, limit=limit)
+    return _json(answers.Checkpoints(checkpoints=page.notes, next=page.next))
 
 
 @router.get(

@@ -6,17 +6,20 @@ A view needs no proofs, so it shows what is written now; whoever wants to check 
 import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from audit import canonical
+from audit import canonical, queries
 from audit.access import readers
 from audit.api.calls import JSON, canonical_json, describe
 from audit.api.refusals import RefusedError, Why
-from audit.contracts import ledger_event
+from audit.contracts import agent_message, ledger_event
+from audit.contracts.agent_message import SentMessage
 from audit.contracts.catalogue import CONTRACTS
 from audit.contracts.flow import Flow, NotThereError, Wanted
 from audit.contracts.ledger_event import SealedEvent
@@ -33,6 +36,8 @@ _NAMED: Final[Mapping[Kind, str]] = {
     Kind.PROPOSAL_SUBMITTED: "proposal_id",
     Kind.INTENT_CREATED: "intent_id",
     Kind.ESCALATION_OPENED: "escalation_id",
+    Kind.RULES_EVALUATED: "rule_output_id",
+    Kind.DECISION_RECOMMENDED: "decision_id",
 }
 _SKEW: Final = timedelta(minutes=1)
 _TIME_BITS: Final = 80
@@ -67,10 +72,48 @@ def show_contract(request: HttpRequest, name: str, id: str) -> HttpResponse:
         raise RefusedError(Why.UNKNOWN, _NOBODY)
     try:
         with snapshot():
-            shown = _event(tenant, id) if name == ledger_event.CONTRACT.name else _view(tenant, name, id)
+            shown = _shown(tenant, name, id)
     except NotThereError as error:
         raise RefusedError(Why.UNKNOWN, str(error)) from error
     return canonical_json(shown)
+
+
+def _shown(tenant: str, name: str, asked: str) -> dict[str, Any]:
+    match name:
+        case ledger_event.CONTRACT.name:
+            return _event(tenant, asked)
+        case agent_message.CONTRACT.name:
+            return _message(tenant, asked)
+        case _:
+            return _view(tenant, name, asked)
+
+
+def _message(tenant: str, asked: str) -> dict[str, Any]:
+    """A message by its id, or the newest about a flow. Where it is in the ledger, its rows say."""
+    finders = import_module(settings.DIR_MESSAGE_PLACES)
+    try:
+        place = finders.find_of_flow(tenant=tenant, dfid=UUID(asked))
+    except ValueError:
+        place = finders.find(tenant=tenant, message_id=asked)
+        if place is None:
+            raise NotThereError("No message has this id, and no flow either.") from None
+    if place is None:
+        raise NotThereError(agent_message.NONE_ABOUT)
+    stream, seq = place
+    row = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq=seq, kind=Kind.MESSAGE_SENT).first()
+    if row is None:
+        raise NotThereError("The message is not one that the ledger recorded. Run verify_ledger.")
+    entry = flow_reading.entry_of(row)
+    commitment = str(entry.payload["message_commitment"])
+    body = queries.list_bodies(tenant=tenant, commitments=[commitment]).get(commitment)
+    return agent_message.view_of(
+        SentMessage(
+            tenant=tenant,
+            at=entry.at,
+            entry=entry.payload,
+            envelope=canonical.decode(body) if body else None,
+        )
+    )
 
 
 def _view(tenant: str, name: str, asked: str) -> dict[str, Any]:

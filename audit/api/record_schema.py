@@ -10,9 +10,12 @@ from audit.records.statuses import Status
 _Schema = dict[str, Any]
 
 
-def members(of: Mapping[str, _Schema], **more: Any) -> _Schema:
-    """An object that has all of these members, and may have others."""
-    return {"type": "object", "required": list(of), "properties": dict(of), **more}
+_NONE: Final[Mapping[str, _Schema]] = {}
+
+
+def members(of: Mapping[str, _Schema], optional: Mapping[str, _Schema] = _NONE, **more: Any) -> _Schema:
+    """An object that has all of these members, perhaps the optional ones, and may have others."""
+    return {"type": "object", "required": list(of), "properties": {**of, **optional}, **more}
 
 
 def listed(items: _Schema) -> _Schema:
@@ -51,7 +54,14 @@ RECORD: Final[_Schema] = members(
                 "id": _TEXT,
                 "workload_identity": _TEXT,
                 "delegated_user_id": _TEXT_OR_NULL,
-            }
+            },
+            # Not in records of earlier versions. Whom an agent claims to act for is not verified.
+            {
+                "delegated_user_source": {
+                    "type": ["string", "null"],
+                    "enum": [fold.BY_DECISION, fold.BY_CLAIM, None],
+                }
+            },
         ),
         "intent_ref": _TEXT_OR_NULL,
         "subject_ids": listed(_TEXT),

@@ -10,13 +10,14 @@ from audit.contracts.flow import Flow, Judged
 RULES = "the rules (object `policy_bundle_hash`)"
 INPUT = "the verdict's input (object `input_digest`)"
 TRACE_SOURCE = "`flow:opened` `traceparent`; else computed: the digits of the DFID"
+ENVIRONMENT_SOURCE = "`flow:opened` `environment`: of the key, else the agent's claim"
 
 CORRELATION = (
     Field("schema_version", TEXT, "constant"),
     Field("run_id", TEXT, "the DFID"),
     Field("trace_id", TRACE, TRACE_SOURCE),
     Field("tenant_id", TEXT, "the tenant of the entries"),
-    Field("environment", TEXT, "nothing"),
+    Field("environment", TEXT, ENVIRONMENT_SOURCE),
 )
 AGENT = (
     Field("agent.agent_instance_id", TEXT, "computed: the agent of `flow:opened`, and the DFID"),
@@ -43,7 +44,7 @@ def correlation(flow: Flow) -> dict[str, Any]:
         "run_id": flow.dfid,
         "trace_id": flow.trace_id,
         "tenant_id": flow.kept.tenant,
-        "environment": None,
+        "environment": flow.environment,
     }
 
 

@@ -31,28 +31,9 @@ _STATUS: Mapping[str, str] = {
 }
 _NOTHING = canonical.digest(canonical.encode([]))
 _FORWARD, _UNDONE = "FORWARD", "COMPENSATE"
-# What happens to an intent, by the state that its name says.
-_OF_INTENT = (
-    Kind.INTENT_CREATED,
-    Kind.INTENT_CANCELLED,
-    Kind.INTENT_BLOCKED,
-    Kind.INVARIANTS_CHECKED,
-    Kind.RECEIPT_MISFIT,
-    Kind.INTENT_HELD,
-    Kind.INTENT_IN_DOUBT,
-    Kind.INTENT_RESUMED,
-    Kind.INTENT_DELAYED,
-    Kind.INTENT_RELEASED,
-    Kind.INTENT_RETURNED,
-    Kind.INTENT_SUPERSEDED,
-    Kind.ATTEMPT_STARTED,
-    Kind.ATTEMPT_FINISHED,
-    Kind.ATTEMPT_REPORTED_LATE,
-    Kind.ATTEMPT_SETTLED,
-    Kind.SAGA_ADVANCED,
-    Kind.SAGA_DIRTIED,
-    Kind.SAGA_COMPENSATED,
-    Kind.OUTCOME_RECORDED,
+# What happens to an intent, by the nouns of its entries: new kinds of them are shown, too.
+_OF_INTENT = frozenset(
+    ("intent", "invariants", "receipt", "task", "callback", "attempt", "status_query", "saga", "outcome")
 )
 _NOTES = ("step", "result", "cause", "reason", "why", "code", "effect", "status")
 
@@ -62,7 +43,13 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
     ended = _outcome(flow, wanted)
     intent_id = ended.payload["intent_id"]
     judged = flow.judged_for(intent_id)
-    about = [e for e in flow.of(*_OF_INTENT) if e.payload["intent_id"] == intent_id and e.seq <= ended.seq]
+    about = [
+        e
+        for e in flow.kept.entries
+        if e.kind.partition(":")[0] in _OF_INTENT
+        and e.payload.get("intent_id") == intent_id
+        and e.seq <= ended.seq
+    ]
     stated = flow.document(ended.payload.get("outcome_digest"), "outcome")
     receipts = list(_receipts(flow, about))
     before = flow.world_version(judged.proposal.payload["context_ref"])

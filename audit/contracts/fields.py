@@ -20,6 +20,7 @@ SPAN: Form = {"type": "string", "pattern": "^[0-9a-f]{16}$"}
 DECIMAL: Form = {"type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?$"}
 FLAG: Form = {"type": "boolean"}
 INTEGER: Form = {"type": "integer"}
+NUMBER: Form = {"type": "number"}
 UNIT: Form = {"type": "number", "minimum": 0, "maximum": 1}
 OBJECT: Form = {"type": "object"}
 VALUE: Form = {}

@@ -20,6 +20,10 @@ ALLOW: Final = "allow"
 _SECOND_MS: Final = 1000
 
 
+# Who wrote a version of a fact, and when, by its path and number: as its entry says.
+Writes = Mapping[tuple[str, int], tuple[str, str]]
+
+
 class NotThereError(Exception):
     """The flow has nothing of what the contract shows; the message says what, or why it cannot be shown."""
 
@@ -61,6 +65,8 @@ class Kept(Protocol):
     def objects(self) -> Mapping[str, bytes]: ...
     @property
     def absent(self) -> Mapping[str, str]: ...
+    @property
+    def writes(self) -> Writes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,11 @@ class Flow:
         return f"{self.agent}#{self.dfid}"
 
     @property
+    def environment(self) -> str | None:
+        """Where the agent says that it runs; None where it says nothing."""
+        return self.opened.get("environment") or None
+
+    @property
     def trace_id(self) -> str:
         """That of the trace that the agent sent; without one, the digits of the DFID."""
         return self._trace.trace_id
@@ -117,6 +128,11 @@ class Flow:
     def _trace(self) -> Trace:
         return traces.of_flow(self.dfid, self.opened)
 
+    @property
+    def writes(self) -> Writes:
+        """Who wrote the facts that its contexts hold, and when."""
+        return self.kept.writes
+
     def event_id(self, entry: Entry) -> str:
         """The place of an entry, as `ledger_event` takes it."""
         return f"{self.dfid}:{entry.seq}"
@@ -127,7 +143,17 @@ class Flow:
 
     def find(self, digest: object) -> Mapping[str, Any] | None:
         """The document with this digest; None where there is none to show."""
-        body = self.kept.objects.get(str(digest))
+        if digest not in self._found:
+            self._found[digest] = self._decoded(str(digest))
+        return self._found[digest]
+
+    @cached_property
+    def _found(self) -> dict[object, Mapping[str, Any] | None]:
+        """Documents by digest, decoded once: a view reads the rules and the verdict many times."""
+        return {}
+
+    def _decoded(self, digest: str) -> Mapping[str, Any] | None:
+        body = self.kept.objects.get(digest)
         if body is None:
             return None
         try:
@@ -168,6 +194,8 @@ class Flow:
         """The verdict on a proposal: of this id, of the intent or escalation of this id, or the newest."""
         found = [each for each in self.judgements if not wanted.id or wanted.id in self._about(each)]
         if not found:
+            if self.judgements:
+                raise NotThereError("No verdict of this flow is known by this id.")
             raise NotThereError("Nothing was proposed in this flow, so there is no verdict.")
         return found[-1]
 
@@ -184,7 +212,7 @@ class Flow:
             for e in self.of(Kind.ESCALATION_OPENED)
             if self.judged_before(e) is judged
         }
-        return {name, *intents, *escalations}
+        return {name, judged.decision_id or name, *intents, *escalations}
 
     def judged_before(self, entry: Entry) -> "Judged | None":
         """The newest verdict that stands before an entry."""
@@ -230,6 +258,11 @@ class Flow:
             else found.get("versions", {})
         )
         return digest_of(versions)
+
+    def compiler_of(self, context_ref: object) -> str | None:
+        """The version of what compiled a context; None where its entry names none."""
+        said = (e.payload for e in self.of(Kind.CONTEXT_COMPILED) if e.payload["context_ref"] == context_ref)
+        return next((str(each["compiler_version"]) for each in said if each.get("compiler_version")), None)
 
     def source_labels(self) -> list[str]:
         """Where the agent says that what it used came from."""
@@ -282,6 +315,12 @@ class Judged:
         return dict(given["facts"])
 
     @property
+    def decision_id(self) -> str | None:
+        """The decision package that the proposal names; None without one, and where its words are erased."""
+        asked = self.flow.find(self.request_hash) or {}
+        return str(asked["decision_id"]) if asked.get("decision_id") else None
+
+    @property
     def answer(self) -> Mapping[str, Any]:
         """The whole verdict."""
         return self.flow.document(self.verdict.payload["verdict_digest"], "verdict")
@@ -311,10 +350,14 @@ class Judged:
         """The escalations that this verdict, or the call that followed, led to."""
         return [e for e in self.flow.of(Kind.ESCALATION_OPENED) if self.flow.judged_before(e) is self]
 
+    def bounds(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """All bounds of the kind, each with its group: ids are unique only within one."""
+        for group in ("constraints", "limits", "rules"):
+            yield from ((group, bound) for bound in self.kind.get(group, ()))
+
     def names(self) -> Iterator[str]:
         """The ids of all bounds of the kind."""
-        for group in ("constraints", "limits", "rules"):
-            yield from (str(bound["id"]) for bound in self.kind.get(group, ()))
+        return (str(bound["id"]) for _, bound in self.bounds())
 
 
 def _call(entry: Entry) -> tuple[object, object]:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from audit.contracts import envelope
-from audit.contracts.fields import HASH, SCHEMA_VERSION, TEXT, TRACE, Contract, Field
+from audit.contracts.fields import HASH, SCHEMA_VERSION, TEXT, TRACE, Contract, Field, one_of
 from audit.contracts.flow import Flow, NotThereError, Wanted
+
+RETENTION_CLASS: Final = "permanent"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +48,7 @@ def view_of(event: SealedEvent, flow: Flow | None) -> dict[str, Any]:
         "ledger_event_id": f"{event.stream}:{event.seq}",
         "run_id": flow.dfid if flow else said.get("dfid"),
         "tenant_id": event.tenant,
-        "environment": None,
+        "environment": flow.environment if flow else said.get("environment") or None,
         "references": {
             "trace_id": flow.trace_id if flow else None,
             "policy_decision_id": judged.proposal_id if judged else None,
@@ -57,7 +59,7 @@ def view_of(event: SealedEvent, flow: Flow | None) -> dict[str, Any]:
         "signatures": {"signing_key_id": event.key_id, "signature": event.signature},
         "immutability": {
             "sink_uri": f"/api/v1/audit/proofs/inclusion?stream={event.stream}&seq={event.seq}",
-            "retention_class": None,
+            "retention_class": RETENTION_CLASS,
         },
     }
 
@@ -73,7 +75,12 @@ CONTRACT = Contract(
     ids="`STREAM:SEQ`; the last colon separates the number",
     view=view,
     fields=(
-        *(field for field in envelope.CORRELATION if field.path != "trace_id"),
+        *(field for field in envelope.CORRELATION if field.path not in ("trace_id", "environment")),
+        Field(
+            "environment",
+            TEXT,
+            f"{envelope.ENVIRONMENT_SOURCE}; else the payload's `environment`",
+        ),
         *envelope.event("dare.ledger.event", "the entry's `at`"),
         Field("ledger_event_id", TEXT, "the entry's stream and number"),
         Field("references.trace_id", TRACE, envelope.TRACE_SOURCE),
@@ -85,6 +92,10 @@ CONTRACT = Contract(
         Field("signatures.signing_key_id", TEXT, "the key that signed the newest checkpoint"),
         Field("signatures.signature", TEXT, "the signature of the newest checkpoint, which covers the entry"),
         Field("immutability.sink_uri", TEXT, "computed: the address of the proof that it is in the tree"),
-        Field("immutability.retention_class", TEXT, "nothing"),
+        Field(
+            "immutability.retention_class",
+            one_of(RETENTION_CLASS),
+            "constant: entries are never deleted; retention erases words beside them, by policy kind",
+        ),
     ),
 )

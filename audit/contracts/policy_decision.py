@@ -1,19 +1,18 @@
 """PolicyDecisionRecord: the verdict on a proposal."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from audit.contracts import envelope
 from audit.contracts.fields import FLAG, HASH, TEXT, TEXTS, Contract, Field, one_of
-from audit.contracts.flow import Flow, Judged, Wanted
-from audit.contracts.tool_request import needs_approval
+from audit.contracts.flow import Flow, Wanted
+from audit.contracts.tool_request import OBLIGATIONS, obligations_of
 
 
 def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
     """The record of a proposal, or of the newest one."""
     judged = flow.judged(wanted)
     in_force = envelope.bundles(judged)
-    what = envelope.tool(judged)
+    what, required = envelope.tool(judged), obligations_of(judged)
     return {
         **envelope.correlation(flow),
         "event_type": "dare.policy.decision",
@@ -37,16 +36,13 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
         "bundles": {name: in_force[name] for name in ("policy_bundle_hash", "tool_schema_hash")},
         "result": {
             "decision": judged.decision,
-            "reason_codes": [reason["code"] for reason in judged.verdict.payload["reasons"]],
-            "obligations": list(_obligations(judged)),
+            "reason_codes": [
+                *(reason["code"] for reason in judged.verdict.payload["reasons"]),
+                *judged.verdict.payload.get("allowed_by", ()),
+            ],
+            "obligations": [{"type": name, "required": name in required} for name in OBLIGATIONS],
         },
     }
-
-
-def _obligations(judged: Judged) -> Iterator[dict[str, Any]]:
-    yield {"type": "audit_log", "required": True}
-    yield {"type": "sign_action", "required": bool(judged.asked["by_person"])}
-    yield {"type": "hitl_approval", "required": needs_approval(judged)}
 
 
 _PROPOSED = "`proposal:submitted`"
@@ -78,8 +74,8 @@ CONTRACT = Contract(
             one_of("allow", "require_approval", "deny"),
             f"{_GIVEN} `verdict`: allow for ACCEPT, require_approval for ESCALATE, deny for REJECT",
         ),
-        Field("result.reason_codes", TEXTS, f"{_GIVEN} `/reasons/*/code`; none for ACCEPT"),
-        Field("result.obligations[].type", TEXT, "constant: audit_log, sign_action, hitl_approval"),
-        Field("result.obligations[].required", FLAG, f"computed of {_GIVEN} and the proposal's `by_person`"),
+        Field("result.reason_codes", TEXTS, f"{_GIVEN} `/reasons/*/code`; of ACCEPT its `/allowed_by`"),
+        Field("result.obligations[].type", TEXT, f"constant: {', '.join(OBLIGATIONS)}"),
+        Field("result.obligations[].required", FLAG, f"computed: whether {_GIVEN} `/obligations` has it"),
     ),
 )

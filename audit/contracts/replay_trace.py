@@ -8,6 +8,7 @@ from audit.contracts.fields import (
     HASH,
     HASHES,
     INTEGER,
+    NUMBER,
     TEXT,
     TEXTS,
     Contract,
@@ -21,9 +22,12 @@ _STEPS = (
     Kind.CONTEXT_COMPILED,
     Kind.MEMORY_READ,
     Kind.STEP_REPORTED,
+    Kind.RULES_EVALUATED,
+    Kind.DECISION_RECOMMENDED,
     Kind.ATTEMPT_STARTED,
     Kind.OUTCOME_RECORDED,
 )
+_CLAIMS = ("model_version", "temperature", "seed", "decoding")
 
 
 def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
@@ -34,13 +38,21 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
         "agent": envelope.agent(flow, judged),
         "model": {
             "model_id": judged.manifest.get("model_profile") if judged else None,
-            "model_version": None,
-            "temperature": None,
-            "seed": None,
-            "decoding": None,
+            **_claimed(flow),
         },
         "bundles": envelope.bundles(judged),
         "steps": list(_steps(flow)),
+    }
+
+
+def _claimed(flow: Flow) -> dict[str, Any]:
+    """What the agent said of its model, each member as it said it last; `claims` names what it said."""
+    said: dict[str, Any] = {}
+    for entry in flow.of(Kind.USAGE_REPORTED):
+        said |= entry.payload.get("model") or {}
+    return {
+        **{name: said.get(name) for name in _CLAIMS},
+        "claims": [name for name in _CLAIMS if name in said],
     }
 
 
@@ -78,6 +90,27 @@ def _step(flow: Flow, entry: Entry) -> dict[str, Any]:
             }
         case Kind.STEP_REPORTED:
             return {"step_type": "reported_step", "output_hash": said["digest"]}
+        case Kind.RULES_EVALUATED:
+            ruleset = f"ruleset:{said['ruleset']}@{said['version']}"
+            return {
+                "step_type": "rule_evaluation",
+                "rule_output_id": said["rule_output_id"],
+                "input_hash": said["input_digest"],
+                "output_hash": said["output_digest"],
+                "provenance_refs": [f"{ruleset}#sha256:{said['ruleset_digest']}"],
+                "ledger_event_id": flow.event_id(entry),
+            }
+        case Kind.DECISION_RECOMMENDED:
+            built_on = said.get("rule_output_id")
+            return {
+                "step_type": "recommendation",
+                "decision_id": said["decision_id"],
+                "method": said["method"],
+                "input_hash": said["input_digest"],
+                "output_hash": said["package_digest"],
+                "provenance_refs": [f"rule_output:{built_on}"] if built_on else [],
+                "ledger_event_id": flow.event_id(entry),
+            }
         case Kind.OUTCOME_RECORDED:
             return {"step_type": "final_output", "output_hash": said.get("outcome_digest")}
     judged, ended = flow.judged_for(said["intent_id"]), flow.answer_to(entry)
@@ -93,7 +126,10 @@ def _step(flow: Flow, entry: Entry) -> dict[str, Any]:
     }
 
 
+_USED = "the newest `usage:reported` whose `model` says so, its"
 _CALL = "steps[tool_call]"
+_EVALUATED = "`rules:evaluated`"
+_RECOMMENDED = "`decision:recommended`"
 _ENDED = "`attempt:finished`, `attempt:reported_late`"
 
 
@@ -110,16 +146,18 @@ CONTRACT = Contract(
     design="DARE",
     title="ReplayTrace",
     about="The steps of a flow at its boundary, with the hashes of what went in and came out.",
-    ids="the DFID; the id of a proposal, intent or escalation (the trace of its flow)",
+    ids="the DFID; the id of a proposal, intent, escalation, decision package or rule output (the trace of "
+    "its flow)",
     view=view,
     fields=(
         *envelope.CORRELATION,
         *envelope.AGENT,
         Field("model.model_id", TEXT, f"{envelope.RULES} `/manifest/model_profile`"),
-        Field("model.model_version", TEXT, "nothing"),
-        Field("model.temperature", TEXT, "nothing"),
-        Field("model.seed", TEXT, "nothing"),
-        Field("model.decoding", TEXT, "nothing"),
+        Field("model.model_version", TEXT, f"{_USED} `/model_version`"),
+        Field("model.temperature", NUMBER, f"{_USED} `/temperature`"),
+        Field("model.seed", INTEGER, f"{_USED} `/seed`"),
+        Field("model.decoding", TEXT, f"{_USED} `/decoding`"),
+        Field("model.claims", TEXTS, "computed: the members that the agent claimed, and nobody checked"),
         *envelope.BUNDLES,
         *_step_fields("retrieve_context", "`context:compiled`"),
         Field("steps[retrieve_context].retrieved_context_hashes", HASHES, "`context:compiled` `context_ref`"),
@@ -138,6 +176,27 @@ CONTRACT = Contract(
         Field("steps[memory_read].ledger_event_id", TEXT, "computed: the id of `memory:read`"),
         *_step_fields("reported_step", "`step:reported`"),
         Field("steps[reported_step].output_hash", TEXT, "`step:reported` `digest`, as the agent gave it"),
+        *_step_fields("rule_evaluation", _EVALUATED),
+        Field("steps[rule_evaluation].rule_output_id", TEXT, f"{_EVALUATED} `rule_output_id`"),
+        Field("steps[rule_evaluation].input_hash", HASH, f"{_EVALUATED} `input_digest`"),
+        Field("steps[rule_evaluation].output_hash", HASH, f"{_EVALUATED} `output_digest`"),
+        Field("steps[rule_evaluation].provenance_refs", TEXTS, f"{_EVALUATED}: the ruleset with its digest"),
+        Field("steps[rule_evaluation].ledger_event_id", TEXT, f"computed: the id of {_EVALUATED}"),
+        *_step_fields("recommendation", _RECOMMENDED),
+        Field("steps[recommendation].decision_id", TEXT, f"{_RECOMMENDED} `decision_id`"),
+        Field(
+            "steps[recommendation].method",
+            one_of("adopt", "refine", "abstain", "deny"),
+            f"{_RECOMMENDED} `method`",
+        ),
+        Field("steps[recommendation].input_hash", HASH, f"{_RECOMMENDED} `input_digest`"),
+        Field("steps[recommendation].output_hash", HASH, f"{_RECOMMENDED} `package_digest`"),
+        Field(
+            "steps[recommendation].provenance_refs",
+            TEXTS,
+            f"{_RECOMMENDED}: the rule output that it was built on, if any",
+        ),
+        Field("steps[recommendation].ledger_event_id", TEXT, f"computed: the id of {_RECOMMENDED}"),
         *_step_fields("tool_call", "`attempt:started`"),
         Field(f"{_CALL}.tool_name", TEXT, "`proposal:submitted` `policy_kind`"),
         Field(f"{_CALL}.request_hash", HASH, "`proposal:submitted` `proposal_digest`"),

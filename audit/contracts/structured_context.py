@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from audit.contracts import advice
 from audit.contracts import flow as flows
 from audit.contracts.fields import (
     DURATION,
@@ -56,12 +57,12 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
         },
         "entitlements": [schema["kind"] for schema in shown["schemas"]],
         "risk_tier": kind.get("risk_tier"),
-        "jurisdiction": None,
+        "jurisdiction": list(kind["jurisdiction"]) if kind.get("jurisdiction") else None,
         "problem_frame": {
             "objectives": [shown["mission"]] if shown["mission"] else [],
             "constraints": list(judged.names()) if judged else None,
             "preferences": None,
-            "utility_proxies": None,
+            "utility_proxies": advice.list_objectives(flow, ref),
         },
         "features": features,
         "environment": {
@@ -71,7 +72,9 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
             "SLAs": [{"name": "escalation", "seconds": kind["sla_s"]}] if kind.get("sla_s") else [],
         },
         "safety_profile": {
-            "red_lines": list(kind.get("red_lines", ())) if judged else None,
+            "red_lines": [line if isinstance(line, str) else line["id"] for line in kind.get("red_lines", ())]
+            if judged
+            else None,
             "rate_limits": {
                 name: manifest[name]
                 for name in ("proposals_per_minute", "escalations_per_hour")
@@ -112,9 +115,9 @@ def _provenance(entry: Entry, shown: Mapping[str, Any]) -> Iterator[dict[str, An
 
 
 def _features(flow: Flow, shown: Mapping[str, Any], kind: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """One feature a fact; who wrote it and when is known where evidence holds the same version."""
+    """One feature a fact; who wrote it and when is what evidence of that version says, else its entry."""
     units = {one["fact"]: one.get("unit") for one in kind.get("depends_on", ())}
-    written = dict(_written(flow))
+    written = {**flow.writes, **dict(_written(flow))}
     for path, version in sorted(shown["versions"].items()):
         space, _, name = path.partition(".")
         value = shown["facts"][space][name]
@@ -192,27 +195,40 @@ CONTRACT = Contract(
         Field("actor_profile.tenant", TEXT, "the tenant of the entries"),
         Field("entitlements", TEXTS, f"{_OF_CONTEXT} `/schemas/*/kind`"),
         Field("risk_tier", one_of("T0", "T1", "T2", "T3"), f"{_OF_RULES} `/kind/risk_tier`"),
-        Field("jurisdiction", TEXTS, "nothing"),
+        Field("jurisdiction", TEXTS, f"{_OF_RULES} `/kind/jurisdiction`"),
         Field("problem_frame.objectives", TEXTS, f"{_OF_CONTEXT} `/mission`"),
         Field(
             "problem_frame.constraints", TEXTS, f"{_OF_RULES}: ids of the kind's constraints, limits, rules"
         ),
         Field("problem_frame.preferences", TEXTS, "nothing"),
-        Field("problem_frame.utility_proxies", TEXTS, "nothing"),
+        Field(
+            "problem_frame.utility_proxies",
+            TEXTS,
+            "what decision packages on it were made from (object `input_digest` of `decision:recommended`) "
+            "`/objectives/*/id`: the agent's claim",
+        ),
         Field("features[].name", TEXT, f"{_OF_CONTEXT} `/versions`: the path of a fact"),
         Field("features[].type", TEXT, "computed: the JSON type of the value"),
         Field("features[].value", VALUE, f"{_OF_CONTEXT} `/facts`; a fact may itself be null"),
         Field("features[].unit", TEXT, f"{_OF_RULES} `/kind/depends_on/*/unit`"),
         Field("features[].tags", TEXTS, f"{_OF_CONTEXT} `/versions`"),
-        Field("features[].source", TEXT, "evidence (object `evidence_hash`) with that version: `writer`"),
-        Field("features[].last_updated", TIME, "evidence with that version: `written_at`"),
+        Field(
+            "features[].source",
+            TEXT,
+            "evidence (object `evidence_hash`) with that version, else its `fact:written`: `writer`",
+        ),
+        Field(
+            "features[].last_updated",
+            TIME,
+            "evidence with that version: `written_at`; else its `fact:written`: `at`",
+        ),
         Field("environment.resources", {"type": "array", "items": OBJECT}, "the verdict's input `resources`"),
         Field("environment.budgets.attempts_left", INTEGER, f"{_OF_CONTEXT} `/budget`"),
         Field("environment.budgets.escalation_tokens", INTEGER, f"{_OF_CONTEXT} `/budget`"),
         Field("environment.cost_windows", OBJECT, f"{_OF_RULES} `/manifest/compute`"),
         Field("environment.SLAs[].name", TEXT, "constant: `escalation`"),
         Field("environment.SLAs[].seconds", INTEGER, f"{_OF_RULES} `/kind/sla_s`"),
-        Field("safety_profile.red_lines", TEXTS, f"{_OF_RULES} `/kind/red_lines`"),
+        Field("safety_profile.red_lines", TEXTS, f"{_OF_RULES} `/kind/red_lines`: the words, or the `id`"),
         Field(
             "safety_profile.rate_limits",
             OBJECT,

@@ -21,6 +21,7 @@ from audit.contracts.flow import Entry, Flow, Judged, NotThereError, Wanted
 from audit.contracts.hitl_decision import approval_id, list_in_effect
 from audit.events import Kind
 
+OBLIGATIONS = ("audit_log", "sign_action", "hitl_approval", "redact", "limit")
 _PROBE = "PROBE"
 _COMPENSATE = "COMPENSATE"
 
@@ -65,7 +66,7 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
                 "tool_calls_remaining": judged.left("tool_calls"),
                 "cost_usd_remaining": _dollars_left(judged),
             },
-            "source_labels": flow.source_labels(),
+            "source_labels": list(dict.fromkeys([*judged.facts.get("labels", ()), *flow.source_labels()])),
         },
         "approval": {
             "required": needs_approval(judged),
@@ -105,6 +106,15 @@ def _payload_of(call: Mapping[str, Any], attempt: Entry) -> Any:
 def needs_approval(judged: Judged) -> bool:
     """Whether a person had to decide: on an escalated proposal, or on one that a person made."""
     return judged.decision == "require_approval" or bool(judged.asked["by_person"])
+
+
+def obligations_of(judged: Judged) -> list[str]:
+    """What the verdict obliged the runtime to; of older ones, what it did for every verdict of its sort."""
+    said = judged.verdict.payload.get("obligations")
+    if said:
+        return list(said)
+    asked = {"sign_action": bool(judged.asked["by_person"]), "hitl_approval": needs_approval(judged)}
+    return ["audit_log", *(name for name, required in asked.items() if required)]
 
 
 def _approval_of(judged: Judged) -> Entry | None:
@@ -167,7 +177,11 @@ CONTRACT = Contract(
         Field("context.budgets.tokens_remaining", INTEGER, _COMPUTE),
         Field("context.budgets.tool_calls_remaining", INTEGER, _COMPUTE),
         Field("context.budgets.cost_usd_remaining", DECIMAL, _COMPUTE),
-        Field("context.source_labels", TEXTS, "`step:reported` `source_labels`: the agent's own words"),
+        Field(
+            "context.source_labels",
+            TEXTS,
+            f"{envelope.INPUT} `/facts/labels`, and `step:reported` `source_labels`: the agent's own words",
+        ),
         Field("approval.required", FLAG, f"`verdict:given` `verdict` is ESCALATE, or {_ASKED} `/by_person`"),
         Field("approval.approval_id", TEXT, "computed: the id of its `escalation:decided`"),
     ),

@@ -5,9 +5,9 @@ from typing import Any
 from audit.contracts import envelope
 from audit.contracts import flow as flows
 from audit.contracts.fields import HASH, INTEGER, TEXT, TEXTS, VALUE, Contract, Field, one_of
-from audit.contracts.flow import Entry, Flow, Judged, NotThereError, Wanted
+from audit.contracts.flow import Entry, Flow, NotThereError, Wanted
 from audit.contracts.replay_trace import step_id
-from audit.contracts.tool_request import needs_approval
+from audit.contracts.tool_request import obligations_of
 
 _STATUS = {"SUCCEEDED": "success", "FAILED": "failure"}
 
@@ -37,16 +37,11 @@ def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
         "policy": {
             "decision_id": judged.proposal_id,
             "decision": judged.decision,
-            "obligations": _obligations(judged),
+            "obligations": obligations_of(judged),
             "policy_bundle_hash": judged.bundle_hash,
         },
         "evidence": {"ledger_event_id": flow.event_id(ended), "replay_trace_step_id": step_id(flow, attempt)},
     }
-
-
-def _obligations(judged: Judged) -> list[str]:
-    """What the runtime did with the call beside making it."""
-    return ["audit_log", *(["hitl_approval"] if needs_approval(judged) else [])]
 
 
 def _find(flow: Flow, wanted: Wanted) -> tuple[Entry, Entry]:
@@ -80,7 +75,7 @@ CONTRACT = Contract(
         Field("hashes.response_hash", HASH, f"{_ENDED} `receipt_commitment`: SHA-256 with a salt"),
         Field("policy.decision_id", TEXT, "`intent:created` `proposal_id`"),
         Field("policy.decision", one_of("allow", "require_approval", "deny"), "`verdict:given` `verdict`"),
-        Field("policy.obligations", TEXTS, "computed: audit_log, and hitl_approval where a person decided"),
+        Field("policy.obligations", TEXTS, "`verdict:given` `obligations`"),
         Field("policy.policy_bundle_hash", HASH, "`verdict:given` `policy_bundle_hash`"),
         Field("evidence.ledger_event_id", TEXT, f"computed: the id of {_ENDED}"),
         Field("evidence.replay_trace_step_id", TEXT, "computed: the step of `replay_trace`"),

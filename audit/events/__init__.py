@@ -16,6 +16,27 @@ from audit.events.calibrations import (
     CalibrationDrafted,
     CalibrationRetired,
 )
+from audit.events.callbacks import (
+    CallbackAwaited,
+    CallbackClosed,
+    CallbackOpened,
+    CallbackOverdue,
+    CallbackProgressed,
+    CallbackReported,
+)
+from audit.events.conversations import (
+    CONVERSATION_KINDS,
+    CapabilityAdvertised,
+    CapabilityHealthChanged,
+    CapabilityHeard,
+    CapabilityOverridden,
+    ConversationOpened,
+    ConversationSlowed,
+    ConversationStopped,
+    MessageDead,
+    MessageSent,
+    MessageTaken,
+)
 from audit.events.demo import DemoScenarioEnded, DemoScenarioStarted
 from audit.events.erasure import AttestedStatement, FlowErased
 from audit.events.escalations import (
@@ -79,10 +100,18 @@ from audit.events.flows import (
     ReasonEntry,
     RedactionApplied,
     StepReported,
+    TaskContextChanged,
     UsageReported,
     VerdictGiven,
 )
-from audit.events.guards import GuardConfigured, GuardFailed, GuardSwitched, ReviewClosed, ReviewFlagged
+from audit.events.guards import (
+    GuardConfigured,
+    GuardFailed,
+    GuardSwitched,
+    ReviewClosed,
+    ReviewFlagged,
+    ReviewRequested,
+)
 from audit.events.holds import HoldPlaced, HoldReleased
 from audit.events.incidents import (
     INCIDENT_KINDS,
@@ -115,6 +144,7 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
+from audit.events.ontologies import OntologyActivated, OntologyDiscarded, OntologyRegistered
 from audit.events.payload_keys import (
     PayloadKeyDestroyed,
     PayloadKeyReencryptionRequested,
@@ -138,7 +168,9 @@ from audit.events.records import (
     StrategyRuleProposed,
 )
 from audit.events.registry import (
+    AgentAutonomyChanged,
     AgentEdited,
+    AgentLabelsChanged,
     AgentOwnerChangeAsked,
     AgentOwnerChanged,
     AgentOwnerChangeDropped,
@@ -164,6 +196,7 @@ from audit.events.registry import (
     ManifestRegistered,
     MemoryDiscarded,
     MemoryRead,
+    MemoryRefused,
     MemoryReleased,
     MemoryWritten,
     PackLoaded,
@@ -183,6 +216,8 @@ from audit.events.registry import (
 from audit.events.replays import ReplayRunEnded, ReplayRunStarted
 from audit.events.routes import AgentAdvised, FactNotWritten, RouteFailed, RouteTaken
 from audit.events.rulesets import (
+    ConsultationAsked,
+    ConsultationEnded,
     DecisionRecommended,
     RulesetActivated,
     RulesetDiscarded,
@@ -190,6 +225,7 @@ from audit.events.rulesets import (
     RulesEvaluated,
 )
 from audit.events.tasks import TaskAnswered, TaskOpened, TaskOverdue, TaskRefused
+from audit.events.tools import ToolFound, ToolPinned, ToolQuarantined, ToolServerSwitched
 from audit.events.tree import SigningKeyBegun
 from audit.events.visits import (
     NameTried,
@@ -204,10 +240,13 @@ from audit.events.visits import (
 from audit.events.workflows import FlowContinued, StepRefused, StepTaken, WorkflowRegistered
 
 __all__ = [
+    "CONVERSATION_KINDS",
     "EVENTS",
     "INCIDENT_KINDS",
     "AgentAdvised",
+    "AgentAutonomyChanged",
     "AgentEdited",
+    "AgentLabelsChanged",
     "AgentOwnerChangeAsked",
     "AgentOwnerChangeDropped",
     "AgentOwnerChanged",
@@ -227,10 +266,25 @@ __all__ = [
     "CalibrationDiscarded",
     "CalibrationDrafted",
     "CalibrationRetired",
+    "CallbackAwaited",
+    "CallbackClosed",
+    "CallbackOpened",
+    "CallbackOverdue",
+    "CallbackProgressed",
+    "CallbackReported",
+    "CapabilityAdvertised",
+    "CapabilityHealthChanged",
+    "CapabilityHeard",
+    "CapabilityOverridden",
     "ChildOpened",
     "CircuitClosed",
     "CircuitOpened",
+    "ConsultationAsked",
+    "ConsultationEnded",
     "ContextCompiled",
+    "ConversationOpened",
+    "ConversationSlowed",
+    "ConversationStopped",
     "DecisionRecommended",
     "DemoScenarioEnded",
     "DemoScenarioStarted",
@@ -303,8 +357,12 @@ __all__ = [
     "ManifestRegistered",
     "MemoryDiscarded",
     "MemoryRead",
+    "MemoryRefused",
     "MemoryReleased",
     "MemoryWritten",
+    "MessageDead",
+    "MessageSent",
+    "MessageTaken",
     "NameTried",
     "NoteWritten",
     "NotificationRouteAdded",
@@ -312,6 +370,9 @@ __all__ = [
     "NotificationRouteDeleted",
     "NotificationRouteSwitched",
     "NotificationRouteTested",
+    "OntologyActivated",
+    "OntologyDiscarded",
+    "OntologyRegistered",
     "OutcomeFinding",
     "OutcomeNamed",
     "OutcomeRecorded",
@@ -347,6 +408,7 @@ __all__ = [
     "ResourceReserved",
     "ReviewClosed",
     "ReviewFlagged",
+    "ReviewRequested",
     "RouteFailed",
     "RouteTaken",
     "RowMismatched",
@@ -373,9 +435,14 @@ __all__ = [
     "TargetChecked",
     "TargetConfigured",
     "TaskAnswered",
+    "TaskContextChanged",
     "TaskOpened",
     "TaskOverdue",
     "TaskRefused",
+    "ToolFound",
+    "ToolPinned",
+    "ToolQuarantined",
+    "ToolServerSwitched",
     "UsageReported",
     "UserAdded",
     "UserConfirmationFailed",

@@ -275,6 +275,8 @@ class OutcomeRecorded(Event):
     deviations: int = 0
     outcome_digest: str | None = None
     deviations_commitment: str | None = None
+    # The last numbered version of the world when it was recorded.
+    world_version_id: int | None = None
 
 
 class OutcomeFinding(BaseModel):

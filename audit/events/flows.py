@@ -1,10 +1,10 @@
 """What happens in a flow up to its verdict."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from audit.events.base import At, Event, Id, Kind, Names, Text
+from audit.events.base import At, Event, Id, Kind, Names, Text, is_absent
 
 
 class ReasonEntry(BaseModel):
@@ -17,11 +17,39 @@ class ReasonEntry(BaseModel):
 
 
 class FlowOpened(Event):
+    """`told_recorded`: the entries of this flow commit to all that its agent is told and answered.
+
+    Each such commitment is a further member of the last entry of its transaction (`audit.told`).
+    """
+
     kind = Kind.FLOW_OPENED
     agent_id: str
     trigger_commitment: str
     parent_dfid: Id | None = None
     traceparent: str | None = None
+    # Where the agent runs: as its key says, else as it says itself; and for which user it says that it acts.
+    environment: Text = ""
+    environment_of_key: Annotated[bool, Field(exclude_if=is_absent)] = False
+    delegated_user_id: str | None = None
+    told_recorded: bool = False
+
+
+class TaskContextChanged(Event):
+    """The next version of the context that an agent keeps with its flow: a claim that no check reads.
+
+    `part` is CONTEXT (the whole new document is behind the commitment), EVENT (one that it added) or LINK, to
+    `link_ref`: a path, a digest, a DFID or a number, by `link_to`.
+    """
+
+    kind = Kind.TASK_CONTEXT_CHANGED
+    version: int
+    part: str
+    words_commitment: str | None = None
+    event_id: str | None = None
+    link_to: str | None = None
+    link_ref: str | None = None
+    # Of the fact that is linked.
+    link_version: int | None = None
 
 
 class FlowMoved(Event):
@@ -44,6 +72,8 @@ class ContextCompiled(Event):
     context_ref: str
     fact_count: int
     expires_at: At
+    # That of what compiled it; none in entries of earlier versions.
+    compiler_version: Text = ""
 
 
 class StepReported(Event):
@@ -64,6 +94,8 @@ class UsageReported(Event):
     tokens: int
     cost_usd: str | None = None
     tool_calls: int | None = None
+    # What the agent says of the model that it used; nobody checks it.
+    model: dict[str, Any] | None = None
 
 
 class ProposalSubmitted(Event):
@@ -105,3 +137,6 @@ class VerdictGiven(Event):
     policy_bundle_hash: str
     gate_version: str
     impact: Text
+    # What it obliges the runtime to, and by which codes it allows; older entries do not say.
+    obligations: Names = ()
+    allowed_by: Names = ()

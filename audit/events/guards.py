@@ -46,7 +46,21 @@ class ReviewFlagged(Event):
     agent_suspended: bool = False
 
 
+class ReviewRequested(Event):
+    """A person asks to review a flow that received an item of memory; the digest is that of its value."""
+
+    kind = Kind.REVIEW_REQUESTED
+    review_id: Id
+    scope: str
+    key: str
+    version: int
+    digest: str
+    reason: Text
+
+
 class ReviewClosed(Event):
+    """`guard_id` is empty for a review that a person requested."""
+
     kind = Kind.REVIEW_CLOSED
     review_id: Id
     guard_id: str

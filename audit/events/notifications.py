@@ -9,7 +9,8 @@ from audit.events.base import Event, Id, Kind, Names, Text
 class NotificationRouteAdded(Event):
     """`url_digest` is keyed: nobody without the key of the installation can try guesses against it.
 
-    Entries from before there were notices of incidents have no severities: such a route is told of none.
+    Entries from before there were notices of incidents have no severities: such a route is told of none. The
+    same goes for the group of tasks.
     """
 
     kind = Kind.NOTIFICATION_ROUTE_ADDED
@@ -28,6 +29,7 @@ class NotificationRouteAdded(Event):
     quiet_exempt: Text
     least_severity: Text | None = None
     quiet_exempt_severity: Text | None = None
+    task_group: Text | None = None
 
 
 class NotificationRouteChanged(Event):
@@ -49,6 +51,7 @@ class NotificationRouteChanged(Event):
     quiet_exempt: Text
     least_severity: Text | None = None
     quiet_exempt_severity: Text | None = None
+    task_group: Text | None = None
 
 
 class NotificationRouteSwitched(Event):

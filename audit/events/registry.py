@@ -1,6 +1,10 @@
 """Agents, manifests, kinds, keys, facts, people and the installation itself."""
 
-from audit.events.base import At, Event, Kind, Names, Numbers, Text
+from typing import Annotated
+
+from pydantic import Field, Strict
+
+from audit.events.base import At, Event, Kind, Names, Numbers, Text, is_absent
 
 
 class AgentRegistered(Event):
@@ -57,6 +61,51 @@ class AgentStatusChanged(Event):
     reason: Text
 
 
+class AgentAutonomyChanged(Event):
+    """Another level of autonomy: lowered by the runtime because of its score, or raised by a person.
+
+    `signals`, `counts` and `points` are the parts of the score, in one order: what was counted from
+    `window_from` on. It lowers from `supervised_at` and `read_only_at` on. What was counted until
+    `counts_from` does not count again.
+    """
+
+    kind = Kind.AGENT_AUTONOMY_CHANGED
+    agent_id: str
+    from_level: Text
+    to_level: Text
+    reason: Text
+    score: int = 0
+    signals: Names = ()
+    counts: Numbers = ()
+    points: Numbers = ()
+    window_from: At | None = None
+    supervised_at: int | None = None
+    read_only_at: int | None = None
+    counts_from: At | None = None
+    # Raised by the only admin there is, who owns the agent too.
+    solo: bool = False
+
+
+class AgentLabelsChanged(Event):
+    """The labels that an agent has from now on, in order, and until when each (null: until a person ends it).
+
+    `because` says by what it `gained` some, and `source` by which flow, conversation or scope of memory. A
+    person has `ended` some, with a `reason`.
+    """
+
+    kind = Kind.AGENT_LABELS_CHANGED
+    agent_id: str
+    because: Text
+    source: str = ""
+    gained: Names = ()
+    ended: Names = ()
+    reason: Text = ""
+    labels: Names
+    until: Annotated[tuple[At | None, ...], Strict(False)]
+    # Ended by the only admin there is, who owns the agent too.
+    solo: bool = False
+
+
 class AgentStopped(Event):
     kind = Kind.AGENT_STOPPED
     agent_id: str
@@ -111,13 +160,20 @@ class SessionOpened(Event):
 
 
 class KeyIssued(Event):
-    """`secret_digest` is of what is stored of the secret; `fact_prefix` is what a feed's key may write."""
+    """`secret_digest` is of what is stored of the secret; `fact_prefix` is what a feed's key may write.
+
+    `environment` is where an agent's key may be used. A key that is no secret but a subject of an issuer of
+    tokens has both in `token_issuer` and `token_subject`.
+    """
 
     kind = Kind.KEY_ISSUED
     key_id: str
     subject: str
     secret_digest: str | None = None
     fact_prefix: str | None = None
+    environment: Annotated[Text | None, Field(exclude_if=is_absent)] = None
+    token_issuer: Annotated[str | None, Field(exclude_if=is_absent)] = None
+    token_subject: Annotated[str | None, Field(exclude_if=is_absent)] = None
 
 
 class KeyRevoked(Event):
@@ -162,7 +218,10 @@ class PackLoaded(Event):
 
 
 class TargetConfigured(Event):
-    """`secret_env` names the variable that holds the signing secret; entries of old have only `signed`."""
+    """`secret_env` names the variable that holds the signing secret; entries of old have only `signed`.
+
+    Without `protocol` it is an http target.
+    """
 
     kind = Kind.TARGET_CONFIGURED
     name: str
@@ -173,14 +232,18 @@ class TargetConfigured(Event):
     health: str | None = None
     secret_env: str | None = None
     deep_link: str | None = None
+    protocol: Text | None = None
 
 
 class FactWritten(Event):
+    """The facts of one `write_id` are one version of the world; entries of old have none."""
+
     kind = Kind.FACT_WRITTEN
     path: str
     version: int
     digest: str
     writer: str
+    write_id: str | None = None
 
 
 class MemoryRead(Event):
@@ -200,7 +263,11 @@ class MemoryRead(Event):
 
 
 class MemoryWritten(Event):
-    """`quarantined`: nobody reads it until an admin releases it."""
+    """`quarantined`: nobody reads it until an admin releases it; `reasons` say why.
+
+    `rule` is what allowed the write; `source_check` is what was found at the source, and `source_place` where
+    the value was found. Entries of older versions do not hold them, nor when the item expires.
+    """
 
     kind = Kind.MEMORY_WRITTEN
     scope: str
@@ -209,13 +276,36 @@ class MemoryWritten(Event):
     digest: str
     source: Text
     quarantined: bool
+    rule: Annotated[str | None, Field(exclude_if=is_absent)] = None
+    source_check: Annotated[Text | None, Field(exclude_if=is_absent)] = None
+    source_place: Annotated[Text | None, Field(exclude_if=is_absent)] = None
+    reasons: Annotated[Names, Field(exclude_if=is_absent)] = ()
+    # The source labels that its writer had: who reads it has them from then on.
+    labels: Annotated[Names, Field(exclude_if=is_absent)] = ()
+    expires_at: Annotated[At | None, Field(exclude_if=is_absent)] = None
+
+
+class MemoryRefused(Event):
+    """A write that was denied by `rule`, with the problem's code. At most a few in a minute."""
+
+    kind = Kind.MEMORY_REFUSED
+    agent_id: str
+    scope: str
+    key: str
+    rule: str
+    code: Text
 
 
 class MemoryReleased(Event):
+    """The digest is that of the value that the person was shown; `solo`: an owner of the writer, alone."""
+
     kind = Kind.MEMORY_RELEASED
     scope: str
     key: str
     version: int
+    digest: Annotated[str | None, Field(exclude_if=is_absent)] = None
+    reason: Annotated[Text, Field(exclude_if=is_absent)] = ""
+    solo: Annotated[bool, Field(exclude_if=is_absent)] = False
 
 
 class MemoryDiscarded(Event):
@@ -223,6 +313,8 @@ class MemoryDiscarded(Event):
     scope: str
     key: str
     version: int
+    digest: Annotated[str | None, Field(exclude_if=is_absent)] = None
+    reason: Annotated[Text, Field(exclude_if=is_absent)] = ""
 
 
 class ArtifactRegistered(Event):

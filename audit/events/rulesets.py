@@ -1,6 +1,8 @@
-"""Rulesets, what they said in a flow, and what was recommended from it."""
+"""Rulesets, what they said in a flow, what was recommended from it, and who was consulted about that."""
 
-from audit.events.base import Event, Id, Kind, Text
+from pydantic import Field
+
+from audit.events.base import At, Event, Id, Kind, Text, is_absent
 
 
 class RulesetRegistered(Event):
@@ -46,7 +48,11 @@ class RulesEvaluated(Event):
 
 
 class DecisionRecommended(Event):
-    """A decision package, kept beside the ledger; `needs_person` where it abstains or denies."""
+    """A decision package, kept beside the ledger; `needs_person` where it consults, abstains or denies.
+
+    `asked` providers were consulted about its options, `answered` of them did, and `agreeing` chose what was
+    selected: claims, of which the package has the words.
+    """
 
     kind = Kind.DECISION_RECOMMENDED
     decision_id: Id
@@ -55,3 +61,34 @@ class DecisionRecommended(Event):
     method: Text
     needs_person: bool
     rule_output_id: Id | None = None
+    asked: int = Field(default=0, exclude_if=is_absent)
+    answered: int = Field(default=0, exclude_if=is_absent)
+    agreeing: int = Field(default=0, exclude_if=is_absent)
+
+
+class ConsultationAsked(Event):
+    """A question to a provider, which stands behind `message_commitment`; it may cost `cost_micros`.
+
+    A cost is in millionths of a cost unit.
+    """
+
+    kind = Kind.CONSULTATION_ASKED
+    consultation_id: Id
+    provider: Text
+    capability: Text
+    conversation_id: Id
+    message_id: Text
+    message_commitment: str
+    cost_micros: int
+    deadline: At
+
+
+class ConsultationEnded(Event):
+    """What came of a question: the words of an answer stand behind `message_commitment`."""
+
+    kind = Kind.CONSULTATION_ENDED
+    consultation_id: Id
+    provider: Text
+    state: Text
+    message_id: Text | None = None
+    message_commitment: str | None = None

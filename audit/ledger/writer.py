@@ -5,9 +5,10 @@ fails, its exception takes the whole use case back.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -37,16 +38,28 @@ GENESIS = Head(seq=0, hash=chain.GENESIS_HASH)
 
 
 def append(
-    *, tenant: str, stream: str, head: Head, actor: str, at: datetime, events: Sequence[Event]
+    *,
+    tenant: str,
+    stream: str,
+    head: Head,
+    actor: str,
+    at: datetime,
+    events: Sequence[Event],
+    told: Mapping[str, Any] | None = None,
 ) -> Head:
     """Chain `events` after `head` and return the new head, which the caller stores with its own row.
 
     The caller holds the lock on the row that owns the stream and passes that row's head; a stale head
     ends in an IntegrityError, never in a fork. `at` is aware; an earlier time than the stream's last
     entry is raised to it. One insert for the whole batch; browsers are told after the commit.
+
+    `told` are commitments to rows that the same transaction writes (`audit.told`): further members of
+    the payload of the last entry, of which there must be one then.
     """
     _require_transaction()
     if not events:
+        if told:
+            raise ValueError("what an agent is told is recorded with an entry, and there is none")
         return head
     last_at = head.at
     if last_at is None and head.seq:
@@ -57,8 +70,11 @@ def append(
         )
     at = at if last_at is None else max(at, last_at)
     entries, seq, last_hash = [], head.seq, bytes(head.hash)
-    for event in events:
+    for place, event in enumerate(events, start=1):
         seq += 1
+        payload = event.payload()
+        if told and place == len(events):
+            payload.update(told)
         body = chain.body_bytes(
             tenant=tenant,
             stream=stream,
@@ -66,7 +82,7 @@ def append(
             kind=event.kind.value,
             at=at,
             actor=actor,
-            payload=event.payload(),
+            payload=payload,
         )
         entry_hash = chain.entry_hash(last_hash, body)
         entries.append(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from audit.events import INCIDENT_KINDS, Kind
+from audit.events import CONVERSATION_KINDS, INCIDENT_KINDS, Kind
 
 
 class Topic(StrEnum):
@@ -18,6 +18,7 @@ class Topic(StrEnum):
     REVIEWS = "reviews"
     INCIDENTS = "incidents"
     REPLAYS = "replays"
+    CONVERSATIONS = "conversations"
 
 
 _OF_REPLAYS: Final = frozenset({Kind.REPLAY_RUN_STARTED, Kind.REPLAY_RUN_ENDED})
@@ -53,6 +54,7 @@ _OF_WORK: Final = frozenset(
         Kind.FACTS_PRUNED,
         Kind.MEMORY_READ,
         Kind.MEMORY_WRITTEN,
+        Kind.MEMORY_REFUSED,
         Kind.MEMORY_RELEASED,
         Kind.MEMORY_DISCARDED,
         Kind.ARTIFACT_REGISTERED,
@@ -75,6 +77,7 @@ _OF_WORK: Final = frozenset(
         Kind.SIGNIN_FAILED,
         Kind.GUARD_FAILED,
         Kind.REVIEW_FLAGGED,
+        Kind.REVIEW_REQUESTED,
         Kind.REVIEW_CLOSED,
         Kind.RECEIVER_ADDED,
         Kind.RECEIVER_CHANGED,
@@ -91,10 +94,20 @@ _OF_WORK: Final = frozenset(
         Kind.CALIBRATION_ACTIVATED,
         Kind.CALIBRATION_DISCARDED,
         Kind.CALIBRATION_RETIRED,
+        Kind.TOOL_FOUND,
+        Kind.TOOL_PINNED,
+        Kind.TOOL_QUARANTINED,
+        Kind.TOOL_SERVER_SWITCHED,
     }
 )
 _OF_REVIEWS: Final = frozenset(
-    {Kind.REVIEW_FLAGGED, Kind.REVIEW_CLOSED, Kind.GUARD_CONFIGURED, Kind.GUARD_SWITCHED}
+    {
+        Kind.REVIEW_FLAGGED,
+        Kind.REVIEW_REQUESTED,
+        Kind.REVIEW_CLOSED,
+        Kind.GUARD_CONFIGURED,
+        Kind.GUARD_SWITCHED,
+    }
 )
 
 
@@ -102,9 +115,10 @@ def of_kinds(kinds: Iterable[Kind]) -> frozenset[Topic]:
     """The topics that entries of these kinds concern."""
     written = frozenset(kinds)
     about = {
-        Topic.ESCALATIONS: not written <= _OF_WORK | INCIDENT_KINDS | _OF_REPLAYS,
+        Topic.ESCALATIONS: not written <= _OF_WORK | INCIDENT_KINDS | CONVERSATION_KINDS | _OF_REPLAYS,
         Topic.REVIEWS: bool(written & _OF_REVIEWS),
         Topic.INCIDENTS: bool(written & INCIDENT_KINDS),
         Topic.REPLAYS: bool(written & _OF_REPLAYS),
+        Topic.CONVERSATIONS: bool(written & CONVERSATION_KINDS),
     }
     return frozenset(topic for topic, is_concerned in about.items() if is_concerned)

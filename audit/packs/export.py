@@ -7,17 +7,19 @@ moment in its manifest. What does not match the ledger is named in it and never 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from audit import canonical, chain, signing
+from audit import canonical, chain
 from audit.packs import contents, progress, report, verify
 from audit.packs.contents import Contents, NotSealedError, SealedEntry
 from audit.packs.progress import Stage, Watch
+from audit.sealing import own_key
 from audit.verification.verify import snapshot
 
-__all__ = ["NotSealedError", "evidence_pack"]
+__all__ = ["NotSealedError", "evidence_pack", "verifier"]
 
 _SIGNED_PREFIX: Final = b"dir-console evidence pack 1\n"
 _README: Final = """\
@@ -56,7 +58,7 @@ def evidence_pack(
     watch(Stage.FILES, 0, len(members))
     manifest = canonical.encode(
         {
-            "format": verify.FORMAT,
+            "format": verify.FORMAT_2,
             "dfid": str(dfid),
             "tenant": tenant,
             "made_at": chain.time_text(at),
@@ -64,11 +66,17 @@ def evidence_pack(
             "members": {name: canonical.digest(content) for name, content in members.items()},
         }
     )
-    signer = signing.signer()
+    signer = own_key.signer(tenant=tenant, at=at)
     signature = signer.sign(_SIGNED_PREFIX + manifest).hex()
     members["manifest.json"] = manifest
     members["manifest.sig"] = f"{signer.key_id} {signature}\n".encode()
     return verify.pack_bytes(members)
+
+
+@cache
+def verifier() -> bytes:
+    """The verifier as the one file that it is: in each pack, and by itself."""
+    return Path(verify.__file__).read_bytes()
 
 
 def _members(found: Contents) -> dict[str, bytes]:
@@ -91,7 +99,7 @@ def _members(found: Contents) -> dict[str, bytes]:
         "signatures.jsonl": _lines(_signatures(found)),
         "absent.json": canonical.encode(dict(found.absent)),
         "report.html": report.render(found).encode(),
-        "verify.py": Path(verify.__file__).read_bytes(),
+        "verify.py": verifier(),
         "README.txt": _README.encode(),
         **{f"objects/{digest}": content for digest, content in found.objects.items()},
         **{f"records/{record.seq}.dsse.json": record.envelope for record in found.records},

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
+from django.utils.module_loading import import_string
+
 from audit import canonical, cells, chain
-from audit.contracts.flow import Flow, NotThereError
+from audit.contracts.flow import Flow, NotThereError, Writes
+from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 from audit.packs import sources
 from audit.packs.contents import Hidden
@@ -61,6 +65,11 @@ class ReadFlow:
     objects: Mapping[str, bytes]
     absent: Mapping[str, str]
 
+    @property
+    def writes(self) -> Writes:
+        """Who wrote the versions of facts that the flow's contexts hold; looked up when it is asked for."""
+        return _writes(self.tenant, self.entries, self.objects)
+
 
 def read(*, tenant: str, dfid: UUID) -> Flow | None:
     """All that is kept of a flow now; None where no entry is about it.
@@ -92,6 +101,21 @@ def read(*, tenant: str, dfid: UUID) -> Flow | None:
             absent={**found.absent, **without},
         )
     )
+
+
+def _writes(tenant: str, entries: Iterable[ReadEntry], objects: Mapping[str, bytes]) -> Writes:
+    """Who wrote the versions of facts that the flow's contexts hold: the app that owns the rows looks."""
+    wanted: set[tuple[str, int]] = set()
+    for entry in entries:
+        body = (
+            objects.get(str(entry.payload.get("context_ref")))
+            if entry.kind == Kind.CONTEXT_COMPILED
+            else None
+        )
+        if body is not None:
+            wanted |= set(canonical.decode(body)["versions"].items())
+    find = import_string(settings.DIR_FACT_WRITES)
+    return dict(find(tenant, wanted)) if wanted else {}
 
 
 def entry_of(row: LedgerEntry) -> ReadEntry:

@@ -27,6 +27,7 @@ _CLAIM, _FROM_TARGET = "claimed by the agent", "as the target answered"
 _TEXTS: Mapping[str, str] = {
     "trigger_commitment": f"Trigger, {_CLAIM}",
     "summary_commitment": f"Summary of a step, {_CLAIM}",
+    "words_commitment": f"Context of the task, {_CLAIM}",
     "params_commitment": "Parameters of the proposal",
     "explain_commitment": f"Explanation, {_CLAIM}",
     "findings_commitment": "Findings of a soft guard, which decides nothing",
@@ -44,6 +45,7 @@ _SIGNED: Mapping[str, str] = {
     Kind.ESCALATION_FIRST_DECIDED: "First of two decisions",
     Kind.EFFECT_STATED: "Statement of what became of a call",
     Kind.INFORMATION_REQUESTED: "Question to the agent",
+    Kind.TASK_ANSWERED: "Answer to a task",
 }
 
 

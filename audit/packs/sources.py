@@ -37,9 +37,13 @@ NAMED: Mapping[str, tuple[str, ...]] = {
     Kind.INFORMATION_REQUESTED: ("statement_digest",),
     Kind.INTENT_CREATED: ("request_digest",),
     Kind.OUTCOME_RECORDED: ("outcome_digest",),
+    Kind.RULES_EVALUATED: ("ruleset_digest", "input_digest", "output_digest"),
+    Kind.DECISION_RECOMMENDED: ("input_digest", "package_digest"),
+    Kind.TASK_OPENED: ("task_hash",),
+    Kind.TASK_ANSWERED: ("statement_digest",),
 }
 # What names rules: the words of admins, which many flows share.
-RULES = "policy_bundle_hash"
+RULES = frozenset({"policy_bundle_hash", "ruleset_digest"})
 _COMMITMENT = "_commitment"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -117,7 +121,7 @@ def collect(*, tenant: str, dfid: UUID, wanted: Collection[str]) -> Objects:
 def _list_erasable(tenant: str, dfid: UUID) -> set[str]:
     """The digests of a flow's entries whose bytes an erasure takes: all but those of rules."""
     told = queries.list_payloads(tenant=tenant, stream=str(dfid), kinds=[Kind(kind) for kind in NAMED])
-    fields = ((payload, name) for kind, payload in told for name in NAMED[kind] if name != RULES)
+    fields = ((payload, name) for kind, payload in told for name in NAMED[kind] if name not in RULES)
     return {value for payload, name in fields if is_digest(value := payload.get(name))}
 
 

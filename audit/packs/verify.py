@@ -2,10 +2,12 @@
 """Check an evidence pack offline: one file, Python's standard library, nothing of the house that made it.
 
     python3 -I verify.py [PACK.zip] [--checkpoint FILE] [--consistency FILE] [--key KEY] [--json]
+    python3 -I verify.py --checkpoints FILE_OR_FOLDER... --key KEY [--consistency FILE] [--json]
 
-Without PACK it checks the unpacked pack in whose folder it lies. Exit 0: everything checked is whole; it
-prints what that proves and what it does not. Exit 1: something is wrong; the first bad item is named by its
-stream and number, or by its member. Exit 2: it cannot judge.
+Without PACK it checks the unpacked pack in whose folder it lies. With --checkpoints it compares signed
+checkpoints with each other: those that you kept, that a witness holds, that others were given. Exit 0:
+everything checked is whole; it prints what that proves and what it does not. Exit 1: something is wrong; the
+first bad item is named by its stream and number, or by its member or file. Exit 2: it cannot judge.
 
 How to read it: the first half is arithmetic (canonical JSON, the archive, Ed25519, the Merkle tree, notes).
 Then a pack is taken apart. After that, every function named `check_` asks one question of the pack and yields
@@ -28,11 +30,13 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
 FORMAT = "dir-console-evidence-pack/1"
+# Of packs since checkpoints name the one before; those of the first hold no bytes of advice and tasks.
+FORMAT_2 = "dir-console-evidence-pack/2"
 EXIT_WHOLE, EXIT_BAD, EXIT_CANNOT_JUDGE = 0, 1, 2
 MOST_FINDINGS = 100
 MOST_BYTES = 512 * 1024 * 1024
@@ -483,7 +487,9 @@ def is_continued(
 # --- Checkpoint notes (C2SP tlog-checkpoint and signed-note) ------------------------------------------------
 
 _NUMBER, _OF_32, _WORD = "(0|[1-9][0-9]{0,18})", "([A-Za-z0-9+/]{43}=)", r"([^\s+]{1,200})"
-_NOTE = re.compile(rf"{_WORD}\n{_NUMBER}\n{_OF_32}\ntime ([^\n]*)(?:\nheads {_NUMBER} {_OF_32})?")
+# Which checkpoint came before, and why none did for long; older ones do not say it.
+_LINKS = rf"(?:\nprevious {_OF_32}(?:\nresumed (?:START|STALL))?)?"
+_NOTE = re.compile(rf"{_WORD}\n{_NUMBER}\n{_OF_32}\ntime ([^\n]*)(?:\nheads {_NUMBER} {_OF_32})?{_LINKS}")
 _NOTE_SIGNATURE = re.compile(f"\u2014 {_WORD} ([A-Za-z0-9+/=]+)")
 _LONGEST_NOTE = 20_000
 _KEY_HASH_BYTES = 4
@@ -503,6 +509,7 @@ class Note:
     root: bytes
     time: str
     heads: tuple[int, bytes] | None
+    previous: bytes | None
     signatures: Sequence[tuple[str, bytes, bytes]]
 
     def signed_by(self, public_key: bytes) -> bool | None:
@@ -527,7 +534,7 @@ def read_note(note: bytes) -> Note:
     signatures = [_NOTE_SIGNATURE.fullmatch(line) for line in lines[:-1].split("\n")]
     if len(note) > _LONGEST_NOTE or said is None or not all(signatures) or not lines.endswith("\n"):
         raise Malformed("it has not the form of a signed checkpoint")
-    origin, size, root, time, count, heads_root = said.groups()
+    origin, size, root, time, count, heads_root, previous = said.groups()
     claims = [(line[1], _base64(line[2])) for line in signatures if line]
     return Note(
         signed=f"{text}\n".encode(),
@@ -536,6 +543,7 @@ def read_note(note: bytes) -> Note:
         root=_base64_of_32(root),
         time=_time(time),
         heads=(int(count), _base64_of_32(heads_root)) if count else None,
+        previous=_base64_of_32(previous) if previous else None,
         signatures=[(name, held[:_KEY_HASH_BYTES], held[_KEY_HASH_BYTES:]) for name, held in claims],
     )
 
@@ -711,8 +719,9 @@ class Pack:
             raise CannotJudge("There is no manifest.json in it, so it is no evidence pack.")
         self.manifest: Mapping[str, Any] = self._read(MANIFEST, _read_manifest, {})
         said = self.manifest.get("format", FORMAT)
-        if said != FORMAT:
-            raise CannotJudge(f"Its format is {shown(said)}; this file checks {FORMAT}.")
+        if said not in (FORMAT, FORMAT_2):
+            raise CannotJudge(f"Its format is {shown(said)}; this file checks {FORMAT} and {FORMAT_2}.")
+        self.is_of_first_format = said == FORMAT
         self.note: Note | None = self._read(CHECKPOINT, read_note, None)
         self.keys = self._once(KEYS, self._read(KEYS, _read_keys, []), "key_id")
         self.public_keys: Mapping[str, bytes] = {name: key["public_key"] for name, key in self.keys.items()}
@@ -996,7 +1005,10 @@ def check_brought_checkpoint(pack: Pack) -> Iterator[Finding]:
         return
     if theirs.origin != ours.origin:
         yield Finding("CHECKPOINT_ORIGIN", "the one that you gave is of another log", member=CHECKPOINT)
-    elif not theirs.signers({**pack.public_keys, **pack.brought.keys}):
+    elif _are_forked(theirs, ours):
+        detail = "it and the checkpoint that you gave differ, and both say that they follow the same one"
+        yield Finding("CHAIN_FORKED", detail, member=CHECKPOINT)
+    if theirs.origin == ours.origin and not theirs.signers({**pack.public_keys, **pack.brought.keys}):
         detail = "no key of the pack has signed the checkpoint that you gave, nor one that you gave"
         yield Finding("CHECKPOINT_KEY", detail, member=CHECKPOINT)
     first, second = sorted((theirs, ours), key=lambda note: note.size)
@@ -1005,6 +1017,11 @@ def check_brought_checkpoint(pack: Pack) -> Iterator[Finding]:
     if proof is not None and not is_continued(smaller=first.size, larger=second.size, **roots, proof=proof):
         detail = f"the log of {ours.size} entries does not agree with your checkpoint of {theirs.size}"
         yield Finding("LOG_FORKED", detail, member=CHECKPOINT)
+
+
+def _are_forked(one: Note, other: Note) -> bool:
+    """Whether two checkpoints differ and say that they follow the same one."""
+    return one.previous is not None and one.previous == other.previous and one.signed != other.signed
 
 
 def _proof_between(pack: Pack, first: Note, second: Note) -> Sequence[bytes] | None:
@@ -1055,6 +1072,9 @@ def check_head(pack: Pack) -> Iterator[Finding]:
     yield from _check_note(pack, note, HEAD)
     if pack.note and note.size == pack.note.size and note.root != pack.note.root:
         yield Finding("LOG_FORKED", "its checkpoint is as large as the pack's, and differs", member=HEAD)
+    elif pack.note and _are_forked(note, pack.note):
+        detail = "its checkpoint and the pack's differ, and both say that they follow the same one"
+        yield Finding("CHAIN_FORKED", detail, member=HEAD)
     if (head["tenant"], head["stream"]) != (pack.manifest["tenant"], pack.manifest["dfid"]):
         yield Finding("HEAD_WRONG", "it is the end of another stream", member=HEAD)
         return
@@ -1134,7 +1154,14 @@ _DIGESTS: Mapping[str, Sequence[str]] = {
     "information:requested": ("statement_digest",),
     "intent:created": ("request_digest",),
     "outcome:recorded": ("outcome_digest",),
+    "rules:evaluated": ("ruleset_digest", "input_digest", "output_digest"),
+    "decision:recommended": ("input_digest", "package_digest"),
+    "task:opened": ("task_hash",),
+    "task:answered": ("statement_digest",),
 }
+# Rules are the words of admins, which many flows share: an erasure of a flow leaves them.
+_RULES = ("policy_bundle_hash", "ruleset_digest")
+_SINCE_FORMAT_2 = ("rules:evaluated", "decision:recommended", "task:opened", "task:answered")
 
 
 def check_payloads(pack: Pack) -> Iterator[Finding]:
@@ -1163,6 +1190,8 @@ def check_objects(pack: Pack) -> Iterator[Finding]:
             if not digest and entry.payload.get(name) is not None:
                 yield entry.wrong("BODY_UNREADABLE", f"its {name} is no digest")
             elif digest and OBJECTS + digest not in pack.members and digest not in pack.absent:
+                if entry.kind in _SINCE_FORMAT_2 and pack.is_of_first_format:
+                    continue  # `not_proved` says so
                 yield entry.wrong("OBJECT_MISSING", f"the bytes of its {name} are not here", OBJECTS + digest)
     for member in sorted(name for name in pack.members if name.startswith(OBJECTS)):
         digest = member[len(OBJECTS) :]
@@ -1183,9 +1212,7 @@ _ERASED_STATEMENT = b"dir-console erased statement 1\n"
 
 def check_erasures(pack: Pack) -> Iterator[Finding]:
     """Nothing that was erased with the flow is here; digests of erased statements are signed instead."""
-    # Of answers to tasks a pack holds the entries alone.
-    kinds = (*_FORMS, "task:answered")
-    signed = {entry.digest_of("statement_digest") for entry in pack.of_kind(*kinds)}
+    signed = {entry.digest_of("statement_digest") for entry in pack.of_kind(*_FORMS)}
     for erasure in (entry for entry in pack.flow if entry.kind == FLOW_ERASED):
         for item in erasure.payload.get("statements", ()):
             digest, key_id = str(item["statement_digest"]), str(item["key_id"])
@@ -1197,7 +1224,7 @@ def check_erasures(pack: Pack) -> Iterator[Finding]:
             elif not is_signed(_ERASED_STATEMENT + digest.encode(), signature, public_key):
                 yield erasure.wrong("SIGNATURE_WRONG", f"{shown(key_id)} has not signed {shown(digest)}")
         for entry in (entry for entry in pack.flow if entry.seq < erasure.seq):
-            named = {name for name in _DIGESTS.get(entry.kind, ()) if name != "policy_bundle_hash"}
+            named = {name for name in _DIGESTS.get(entry.kind, ()) if name not in _RULES}
             for name in sorted(named):
                 if OBJECTS + entry.digest_of(name) in pack.members:
                     yield entry.wrong("ERASED_PRESENT", f"its {name} was erased, and its bytes are here")
@@ -1223,6 +1250,7 @@ class Form:
 
 _ON_EVIDENCE = ("escalation_id", "revision", "evidence_hash")
 _DECISION = "dir-console/decision/1"
+TASK_OPENED, TASK_ANSWERED = "task:opened", "task:answered"
 _FORMS: Mapping[str, Form] = {
     "escalation:decided": Form(
         _DECISION, "approver", "decided_at", (*_ON_EVIDENCE, "action", "proposal_id", "effect")
@@ -1236,6 +1264,12 @@ _FORMS: Mapping[str, Form] = {
     ),
     "information:requested": Form(
         "dir-console/question/1", "asked_by", "asked_at", (*_ON_EVIDENCE, "number")
+    ),
+    TASK_ANSWERED: Form(
+        "dir-console/task-answer/1",
+        "approver",
+        "answered_at",
+        ("task_id", "task_hash", "intent_id", "number"),
     ),
 }
 
@@ -1294,7 +1328,7 @@ def check_decisions(pack: Pack) -> Iterator[Finding]:
         said, member = entry.payload, OBJECTS + entry.digest_of("statement_digest")
         if entry.kind in _REVISIONS:
             opened.setdefault(said["escalation_id"], {})[said["revision"]] = said["evidence_hash"]
-        if entry.kind not in _FORMS:
+        if entry.kind not in _FORMS or "escalation_id" not in _FORMS[entry.kind].names:
             continue
         stated = pack.document(entry.digest_of("statement_digest")) or {}
         shown_to_them = opened.get(said["escalation_id"], {})
@@ -1315,6 +1349,34 @@ def check_decisions(pack: Pack) -> Iterator[Finding]:
             yield entry.wrong("STATEMENT_MISMATCH", "it confirms a decision that chose otherwise", member)
         if entry.kind == "escalation:first_decided":
             firsts[said["statement_digest"]] = said["escalation_id"]
+
+
+def check_tasks(pack: Pack) -> Iterator[Finding]:
+    """Each task is what its entry says; its answer is to what was shown, and is the receipt taken."""
+    opened: dict[str, Entry] = {}
+    for entry, said, shown_to_them in _documents(pack, TASK_OPENED, "task_hash"):
+        names = ("task_id", "intent_id", "number", "step", "direction", "group")
+        pairs = {name: (said.get(name), shown_to_them.get(name)) for name in names}
+        pairs["dfid"] = (entry.stream, shown_to_them.get("dfid"))
+        pairs["tenant"] = (entry.tenant, shown_to_them.get("tenant"))
+        yield from _differences(entry, "TASK_MISMATCH", "task_hash", pairs)
+    for entry in pack.of_kind(TASK_OPENED, TASK_ANSWERED):
+        said = entry.payload
+        if entry.kind == TASK_OPENED:
+            opened[said["task_id"]] = entry
+            continue
+        task = opened.get(said["task_id"])
+        if task is None or task.payload["task_hash"] != said["task_hash"]:
+            yield entry.wrong("TASK_UNKNOWN", "no task with what it was signed on was opened before it")
+        stated = pack.document(entry.digest_of("statement_digest"))
+        if stated is None or task is None:
+            continue
+        of_task = ("step", "direction", "group")
+        pairs = {name: (task.payload.get(name), stated.get(name)) for name in of_task}
+        yield from _differences(entry, "STATEMENT_MISMATCH", "statement_digest", pairs)
+        if not _opens_to(pack, said["receipt_commitment"], stated.get("answer")):
+            detail = "another answer was signed than was taken as the receipt"
+            yield entry.wrong("STATEMENT_MISMATCH", detail, OBJECTS + entry.digest_of("statement_digest"))
 
 
 # --- Documents that say what their entries say --------------------------------------------------------------
@@ -1481,9 +1543,12 @@ def check_recorded(pack: Pack) -> Iterator[Finding]:
     """Each checkpoint since the first decision record has one; after the last, only later entries do."""
     waiting: list[Entry] = []
     has_ended = is_scored = is_changed = False
+    # A flow goes on in the version of its first record.
+    is_early = not pack.emitted or pack.emitted[0].payload["fold_version"] in _WITHOUT_ADVICE
+    changing = _CHANGING if is_early else _CHANGING | _REFS_OF_ADVICE.keys()
     for entry in pack.flow:
         is_scored = is_scored or entry.kind == RECORD_SCORED
-        is_change = entry.kind in _CHANGING
+        is_change = entry.kind in changing
         is_changed = is_changed or is_change
         if entry.kind == RECORD_EMITTED:
             # A record is written with what it is about: by the same actor, at the same moment.
@@ -1575,8 +1640,10 @@ def _brief(value: Any) -> str:
 
 # --- What a flow comes to -----------------------------------------------------------------------------------
 
-# Those of the first do not say what became of calls in doubt, nor what the kind declares about scores.
-FIRST_FOLD, FOLD_VERSIONS = "1", ("1", "2")
+# Those of the first do not say what became of calls in doubt, nor what the kind declares about scores; those
+# of the first two refer to no advice and no memory, and do not say for whom the agent claims to act.
+FIRST_FOLD, FOLD_VERSIONS = "1", ("1", "2", "3")
+_WITHOUT_ADVICE = ("1", "2")
 # Who acts: an agent by its id, a person by a number.
 _AGENT, _USER = "agent:", "user:"
 # Whose consent something takes: `destructive` is a person's, for what cannot be undone.
@@ -1601,6 +1668,11 @@ _REFS: Mapping[str, tuple[str, str]] = {
     "attempt:finished": ("receipt:{receipt_commitment}", "receipt_commitment"),
     "attempt:reported_late": ("receipt:{receipt_commitment}", "receipt_commitment"),
     "outcome:recorded": ("outcome:{intent_id}#sha256:{outcome_digest}", "outcome_digest"),
+}
+_REFS_OF_ADVICE: Mapping[str, tuple[str, str]] = {
+    "memory:read": ("memory:{scope}/{key}@{version}#sha256:{digest}", "digest"),
+    "rules:evaluated": ("rule_output:{rule_output_id}#sha256:{output_digest}", "output_digest"),
+    "decision:recommended": ("decision_package:{decision_id}#sha256:{package_digest}", "package_digest"),
 }
 _TRANSCRIPT = {"attempt:started", "attempt:finished", "attempt:reported_late", "attempt:settled"}
 _cost = _like(r"\d{1,12}(\.\d{1,12})?", "an amount")
@@ -1664,12 +1736,16 @@ class Retold:
         self.at = str(entry.content.get("at"))
         if entry.kind in _TAKEN:
             _TAKEN[entry.kind](self, entry, said)
-        ref, needed = _REFS.get(entry.kind, ("", ""))
+        ref, needed = _REFS.get(entry.kind) or self._advised(entry.kind)
         if said.get(needed) and ref.format_map(said) not in self.evidence:
             self.evidence.append(ref.format_map(said))
         if entry.kind in _TRANSCRIPT:
             so_far = bytes.fromhex(self.transcript or "00" * HASH_BYTES)
             self.transcript = sha256(so_far + canonical({"kind": entry.kind, "payload": said}))
+
+    def _advised(self, kind: str) -> tuple[str, str]:
+        """How records of this version refer to advice and memory: the first versions do not."""
+        return ("", "") if self.version in _WITHOUT_ADVICE else _REFS_OF_ADVICE.get(kind, ("", ""))
 
     # What each kind of entry changes.
 
@@ -1871,6 +1947,19 @@ class Retold:
         return author if author.startswith(_USER) else None
 
     @property
+    def claimed(self) -> dict[str, Any]:
+        """For whom the agent says that it acts; empty in the versions that do not tell."""
+        said = self.opened.get("delegated_user_id")
+        return {} if self.version in _WITHOUT_ADVICE else {"delegated_user_claim": said}
+
+    def _delegate_source(self) -> dict[str, Any]:
+        """Whether a person acted by a decision, or the agent says so."""
+        if not self.claimed:
+            return {}
+        by_claim = "agent_claim" if self.claimed["delegated_user_claim"] else None
+        return {"delegated_user_source": "decision" if self.delegate else by_claim}
+
+    @property
     def status(self) -> str:
         """Where the decision stands."""
         is_stopped = self.action in ("ABORT", "STOP_AGENT") and self.outcome is None
@@ -1905,7 +1994,8 @@ class Retold:
                 "type": "AGENT",
                 "id": agent,
                 "workload_identity": f"{_AGENT}{agent}#{self.dfid}" if self.opened else "",
-                "delegated_user_id": self.delegate,
+                "delegated_user_id": self.delegate or self.claimed.get("delegated_user_claim"),
+                **self._delegate_source(),
             },
             "intent_ref": self.rules.get("intent"),
             "subject_ids": self.rules["subjects"],
@@ -1974,6 +2064,7 @@ class Retold:
                 "lone_mode": self.lone_mode,
                 "mode_before": self.mode_before,
                 **({} if self.version == FIRST_FOLD else {"scoring": self.scoring}),
+                **self.claimed,
                 **({} if self.named is None else {"named": self.named}),
             },
         }
@@ -2300,7 +2391,14 @@ def checks_of(pack: Pack) -> Iterator[Check]:
     yield from (check_entries, check_chain, check_inclusion)
     if pack.head:
         yield check_head
-    yield from (check_payloads, check_objects, check_signatures, check_statements, check_decisions)
+    yield from (
+        check_payloads,
+        check_objects,
+        check_signatures,
+        check_statements,
+        check_decisions,
+        check_tasks,
+    )
     yield from (check_proposals, check_verdicts, check_evidence, check_intents)
     if any(entry.kind == FLOW_ERASED for entry in pack.flow):
         yield check_erasures
@@ -2317,6 +2415,8 @@ def checks_of(pack: Pack) -> Iterator[Check]:
 def not_proved(pack: Pack) -> Iterator[str]:
     """What even a whole pack leaves open, in plain words."""
     yield "That facts were true, or what agents and people stated: only that this was recorded."
+    if pack.is_of_first_format and pack.of_kind(*_SINCE_FORMAT_2):
+        yield "What rules, recommendations and tasks said: packs of this format hold only their digests."
     if not pack.brought.keys and pack.brought.note is None:
         yield (
             "That the keys are those of this installation: get a public key or a checkpoint from elsewhere, "
@@ -2478,6 +2578,383 @@ def verify_archive(archive: bytes, brought: Brought | None = None) -> Report:
     return verify_members(members, archive=archive, brought=brought, found=found)
 
 
+# --- Checkpoints side by side -------------------------------------------------------------------------------
+
+# What the first checkpoint of a log names as the one before it.
+FIRST = bytes(HASH_BYTES)
+CHECKPOINT_SUFFIX = ".txt"
+# What is wrong with one checkpoint alone.
+_OF_ONE = frozenset({"UNREADABLE", "CHECKPOINT_KEY"})
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A checkpoint that somebody kept, and the file that holds it."""
+
+    name: str
+    note: Note
+
+    @property
+    def digest(self) -> bytes:
+        """What the next checkpoint names: the SHA-256 of the text that is signed."""
+        return hashlib.sha256(self.note.signed).digest()
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Its place in the log: neither the size nor the time of a later one is less."""
+        return self.note.size, self.note.time
+
+    def wrong(self, code: str, detail: str) -> Finding:
+        """A finding about it."""
+        return Finding(code, detail, member=self.name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The checkpoint as a JSON object."""
+        note = self.note
+        return {"file": self.name, "size": note.size, "root": note.root.hex(), "time": note.time}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Checkpoints that are missing between two. `is_proved`: the later log begins with the earlier one."""
+
+    after: Kept
+    before: Kept
+    is_proved: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The gap as a JSON object."""
+        sizes = {"from": self.after.note.size, "to": self.before.note.size}
+        return {"after": self.after.name, "before": self.before.name, **sizes, "is_proved": self.is_proved}
+
+
+@dataclass
+class Log:
+    """The checkpoints of one log, oldest first, and where some are missing."""
+
+    origin: str
+    kept: Sequence[Kept]
+    gaps: Sequence[Gap]
+
+    def to_json(self) -> dict[str, Any]:
+        """The log as a JSON object."""
+        ends = {"first": self.kept[0].to_json(), "last": self.kept[-1].to_json()}
+        gaps = [gap.to_json() for gap in self.gaps]
+        return {"origin": self.origin, "checkpoints": len(self.kept), **ends, "gaps": gaps}
+
+
+def check_same_before(kept: Sequence[Kept]) -> Iterator[Finding]:
+    """No two checkpoints name the same one before them."""
+    seen: dict[bytes, Kept] = {}
+    for each in kept:
+        if each.note.previous is None:
+            continue
+        other = seen.setdefault(each.note.previous, each)
+        if other is not each:
+            both = "are the first" if each.note.previous == FIRST else "follow the same checkpoint"
+            detail = f"it and {shown(other.name)} differ, and both say that they {both}"
+            yield each.wrong("CHAIN_FORKED", detail)
+
+
+def check_same_size(kept: Sequence[Kept]) -> Iterator[Finding]:
+    """No two checkpoints of the same size have different roots."""
+    seen: dict[int, Kept] = {}
+    for each in kept:
+        other = seen.setdefault(each.note.size, each)
+        if other.note.root != each.note.root:
+            detail = f"it has another root than {shown(other.name)}, over the same {each.note.size} entries"
+            yield each.wrong("LOG_FORKED", detail)
+
+
+def check_order(kept: Sequence[Kept]) -> Iterator[Finding]:
+    """No checkpoint has a smaller log or an earlier time than the one that it names."""
+    known = {each.digest: each for each in kept}
+    for each in kept:
+        before = known.get(each.note.previous or FIRST)
+        if before and (each.note.size < before.note.size or each.note.time < before.note.time):
+            detail = f"it follows {shown(before.name)}, with a smaller log or an earlier time"
+            yield each.wrong("CHAIN_ORDER", detail)
+
+
+def check_links(kept: Sequence[Kept]) -> Iterator[Finding]:
+    """Since checkpoints name the one before, each of them does."""
+    first: Kept | None = None
+    for each in kept:
+        if each.note.previous is not None:
+            first = first or each
+        elif first:
+            detail = f"it names no checkpoint before it, and {shown(first.name)}, which is older, does"
+            yield each.wrong("CHAIN_UNLINKED", detail)
+
+
+def runs_of(kept: Sequence[Kept]) -> list[list[Kept]]:
+    """The checkpoints in runs without a gap, oldest first: each names the one before it in its run."""
+    known = {each.digest for each in kept}
+    following = {each.note.previous: each for each in reversed(kept) if each.note.previous in known}
+    runs = []
+    for each in kept:
+        if each.note.previous in known:
+            continue
+        run = [each]
+        # Nobody can make a circle of digests; that of what comes next is never one of those before.
+        while (after := following.get(run[-1].digest)) is not None:
+            run.append(after)
+        runs.append(run)
+    return runs
+
+
+def check_runs(runs: Sequence[Sequence[Kept]]) -> Iterator[Finding]:
+    """No checkpoint stands beside a chain that leaves no room for it."""
+    for earlier, later in pairwise(runs):
+        first = later[0]
+        # A run has no gap: nothing of the same log lies between its first and its last.
+        if first.place < earlier[-1].place:
+            span = f"{shown(earlier[0].name)} and {shown(earlier[-1].name)}"
+            yield first.wrong("CHAIN_FORKED", f"it is between {span}, which are linked without it")
+        elif first.note.previous == FIRST != earlier[0].note.previous:
+            detail = f"it says that it is the first, and {shown(earlier[0].name)} is older"
+            yield first.wrong("CHAIN_FORKED", detail)
+
+
+def gaps_of(runs: Sequence[Sequence[Kept]], proofs: Mapping[tuple[int, int], Sequence[bytes]]) -> list[Gap]:
+    """Where checkpoints are missing, with whether it is shown that the log only grew meanwhile."""
+    gaps = []
+    for earlier, later in pairwise(runs):
+        after, before = earlier[-1], later[0]
+        one, other = after.note, before.note
+        # Nothing has to be shown of equal logs, nor of one that was empty.
+        is_plain = one.size == 0 or (one.size, one.root) == (other.size, other.root)
+        gaps.append(Gap(after, before, is_plain or _proof_of(after, before, proofs) is True))
+    return gaps
+
+
+def _proof_of(after: Kept, before: Kept, proofs: Mapping[tuple[int, int], Sequence[bytes]]) -> bool | None:
+    """Whether the proof between two checkpoints holds; None without one."""
+    sizes = (after.note.size, before.note.size)
+    if sizes not in proofs:
+        return None
+    roots = {"smaller_root": after.note.root, "larger_root": before.note.root}
+    return is_continued(smaller=sizes[0], larger=sizes[1], **roots, proof=proofs[sizes])
+
+
+def check_proofs(
+    kept: Sequence[Kept], proofs: Mapping[tuple[int, int], Sequence[bytes]]
+) -> Iterator[Finding]:
+    """Each proof that you gave holds between the checkpoints that it is about."""
+    for after, before in _proved_pairs(kept, proofs):
+        if _proof_of(after, before, proofs) is False:
+            detail = f"its log does not begin with that of {shown(after.name)}, or the proof is wrong"
+            yield before.wrong("LOG_FORKED", detail)
+
+
+def _proved_pairs(
+    kept: Sequence[Kept], proofs: Mapping[tuple[int, int], Sequence[bytes]]
+) -> list[tuple[Kept, Kept]]:
+    """The checkpoints of one log that a proof is about, the smaller one first."""
+    of_size = {each.note.size: each for each in kept}
+    return [
+        (of_size[smaller], of_size[larger])
+        for smaller, larger in proofs
+        if smaller in of_size and larger in of_size
+    ]
+
+
+@dataclass
+class Comparison:
+    """What comparing checkpoints has found. `problem` is why it could not be judged; empty where it could."""
+
+    findings: Sequence[Finding] = ()
+    proved: Sequence[str] = ()
+    not_proved: Sequence[str] = ()
+    problem: str = ""
+    logs: Sequence[Log] = ()
+
+    @property
+    def exit(self) -> int:
+        """The exit code of the command."""
+        return EXIT_BAD if self.findings else EXIT_CANNOT_JUDGE if self.problem else EXIT_WHOLE
+
+    def to_json(self) -> dict[str, Any]:
+        """What was found as a JSON object."""
+        return {
+            "consistent": self.exit == EXIT_WHOLE,
+            "exit": self.exit,
+            "findings": [asdict(finding) for finding in self.findings[:MOST_FINDINGS]],
+            "proved": self.proved,
+            "not_proved": self.not_proved,
+            "problem": self.problem,
+            "logs": [log.to_json() for log in self.logs],
+        }
+
+    def to_text(self) -> Iterator[str]:
+        """What was found as lines for people."""
+        if self.findings:
+            is_one_alone = all(finding.code in _OF_ONE for finding in self.findings)
+            contradict = "These checkpoints contradict each other."
+            said = "Something is wrong with these checkpoints." if is_one_alone else contradict
+            yield f"{said} The first bad item: {_of_file(self.findings[0])}"
+            yield from (f"Also: {_of_file(finding)}" for finding in self.findings[1:MOST_FINDINGS])
+            if len(self.findings) > MOST_FINDINGS:
+                yield f"And {len(self.findings) - MOST_FINDINGS} more."
+        elif self.problem:
+            yield f"This cannot be judged. {self.problem}"
+        else:
+            yield "These checkpoints do not contradict each other."
+        for log in self.logs:
+            span = f"from {log.kept[0].note.size} to {log.kept[-1].note.size} entries"
+            yield f"Log {shown(log.origin)}: {len(log.kept)} checkpoints, {span}, {len(log.gaps)} gaps."
+            yield from (_of_gap(gap) for gap in log.gaps[:MOST_FINDINGS])
+        for title, sentences in (("Proved:", self.proved), ("Not proved:", self.not_proved)):
+            yield from ("", title, *(f"  - {sentence}" for sentence in sentences)) if sentences else ()
+
+
+def _of_file(finding: Finding) -> str:
+    return f"{shown(finding.member)}: {finding.code}, {finding.detail}."
+
+
+def _of_gap(gap: Gap) -> str:
+    sizes = f"{gap.after.note.size} and {gap.before.note.size} entries"
+    shows = "" if gap.is_proved else "nothing shows that "
+    names = f"{shown(gap.after.name)} and {shown(gap.before.name)}"
+    return f"  Gap between {names} ({sizes}): {shows}the log only grew meanwhile."
+
+
+def compare(kept: Sequence[Kept], brought: Brought) -> Comparison:
+    """Ask every question of checkpoints, log by log."""
+    findings: list[Finding] = []
+    answers: dict[str, bool] = {}
+
+    def ask(check: Callable[..., Iterator[Finding]], *given: Any) -> None:
+        found, question = [*check(*given)], str(check.__doc__).partition("\n")[0]
+        findings.extend(found)
+        answers[question] = answers.get(question, True) and not found
+
+    logs = []
+    # The same checkpoint in several files is one.
+    different = {each.digest: each for each in sorted(kept, key=lambda each: each.name, reverse=True)}
+    for origin in sorted({each.note.origin for each in kept}):
+        of_log = (each for each in different.values() if each.note.origin == origin)
+        ordered = sorted(of_log, key=lambda each: (*each.place, each.name))
+        for check in (check_same_before, check_same_size, check_order, check_links):
+            ask(check, ordered)
+        runs = runs_of(ordered)
+        ask(check_runs, runs)
+        if _proved_pairs(ordered, brought.proofs):
+            ask(check_proofs, ordered, brought.proofs)
+        logs.append(Log(origin, ordered, gaps_of(runs, brought.proofs)))
+    if brought.keys:
+        ask(check_signed, kept, brought.keys)
+    is_alone = all(len(log.kept) < len(("one", "other")) for log in logs)
+    nothing = "There are not two different checkpoints of one log, so there is nothing to compare."
+    return Comparison(
+        findings=findings,
+        proved=[sentence for sentence, is_so in answers.items() if is_so],
+        not_proved=[*_not_compared(logs, brought)],
+        problem=nothing if is_alone else _undecided_between(logs, brought),
+        logs=logs,
+    )
+
+
+def check_signed(kept: Sequence[Kept], keys: Mapping[str, bytes]) -> Iterator[Finding]:
+    """Each checkpoint is signed by a key that you gave."""
+    for each in kept:
+        if not each.note.signers(keys):
+            yield each.wrong("CHECKPOINT_KEY", "no key that you gave has signed it")
+
+
+def _undecided_between(logs: Sequence[Log], brought: Brought) -> str:
+    """Why nothing can be said of what is here, in a sentence; empty where it can."""
+    for gap in (gap for log in logs for gap in log.gaps if not gap.is_proved):
+        first, second = gap.after.note.size, gap.before.note.size
+        return (
+            f"Checkpoints are missing between {shown(gap.after.name)} and {shown(gap.before.name)}. To show "
+            "that the log only grew meanwhile, save GET /api/v1/audit/proofs/consistency?"
+            f"from={first}&to={second} to a file, and give it with --consistency FILE."
+        )
+    if not brought.keys:
+        return (
+            "No signature was checked: save GET /api/v1/audit/keys to a file, or take the keys from somebody "
+            "whom you trust, and give them with --key."
+        )
+    return ""
+
+
+def _not_compared(logs: Sequence[Log], brought: Brought) -> Iterator[str]:
+    """What even checkpoints that agree leave open, in plain words."""
+    if not brought.keys:
+        yield "Who signed these checkpoints: no key was given."
+    else:
+        yield "That the keys are those of this installation: that is for you to know."
+    yield "That nobody was shown another version of the log: compare these with what others were given."
+    yield "What the entries say: that takes evidence packs."
+    for log in logs:
+        first, last = log.kept[0], log.kept[-1]
+        if first.note.previous != FIRST:
+            yield f"What came before {shown(first.name)}."
+        yield f"Anything after {shown(last.name)}."
+        if any(each.note.previous is None for each in log.kept[1:]):
+            yield "That none is missing among those of old versions, which do not name the one before."
+
+
+def read_checkpoints(names: Sequence[str]) -> tuple[list[Kept], list[Finding], str]:
+    """The checkpoints of files, of folders, of answers of the API, and of packs; and what is unreadable.
+
+    The text says which files have none of these forms: what they might have held is not judged.
+    """
+    kept, found, problems = [], [], []
+    for file in _files_of(names):
+        try:
+            held = _checkpoints_of(file, _file(file))
+        except (CannotJudge, ValueError, RecursionError, AttributeError) as error:
+            problems.append(f"{shown(file)} cannot be read as checkpoints ({type(error).__name__}).")
+            continue
+        for name, content in held:
+            try:
+                kept.append(Kept(name, read_note(content)))
+            except Malformed as error:
+                found.append(Finding("UNREADABLE", str(error), member=name))
+    return kept, found, " ".join(problems)
+
+
+def _files_of(names: Sequence[str]) -> Iterator[str]:
+    for path in map(Path, names):
+        # What begins with a point is not of the witness: its lock, and drafts that a crash has left.
+        in_folder = (
+            each
+            for each in sorted(path.rglob(f"*{CHECKPOINT_SUFFIX}"))
+            if each.is_file() and not each.name.startswith(".")
+        )
+        yield from map(str, in_folder if path.is_dir() else [path])
+
+
+def _checkpoints_of(file: str, content: bytes) -> list[tuple[str, bytes]]:
+    """The notes in a file, by its name: of a pack its own, of an answer of the API several."""
+    if content.startswith(_LOCAL_MARK):
+        content = read_archive(content)[0].get(CHECKPOINT, b"")
+    if not content.startswith(b"{"):
+        return [(file, content)]
+    listed = _list_of(_text)(json.loads(content).get("checkpoints"))
+    return [(f"{file}#{number}", note.encode()) for number, note in enumerate(listed, start=1)]
+
+
+def compare_files(options: argparse.Namespace) -> Comparison:
+    """Compare the checkpoints that the command line names."""
+    try:
+        kept, unreadable, unjudged = read_checkpoints(options.checkpoints)
+        compared = compare(kept, read_brought(options)) if kept else Comparison()
+    except CannotJudge as error:
+        return Comparison(problem=str(error))
+    except OSError as error:
+        return Comparison(problem=f"A file cannot be read: {shown(str(error))}.")
+    except Exception as error:  # no bytes may end this in a traceback
+        return Comparison(problem=f"These cannot be read as checkpoints ({type(error).__name__}).")
+    compared.findings = [*compared.findings, *unreadable]
+    compared.problem = f"{unjudged} {compared.problem}".strip()
+    if not kept and not unreadable and not unjudged:
+        compared.problem = "There are no checkpoints in what you named."
+    return compared
+
+
 # --- The command --------------------------------------------------------------------------------------------
 
 
@@ -2487,11 +2964,13 @@ def read_brought(options: argparse.Namespace) -> Brought:
         note = read_note(_file(options.checkpoint)) if options.checkpoint else None
         keys = {key_id_of(key): key for key in _given_keys(options.key)} if options.key else {}
         proofs = {}
-        if options.consistency:
-            said = json.loads(_file(options.consistency))
-            proofs = {(_count(said["from"]), _count(said["to"])): _list_of(_hash)(said["hashes"])}
+        for name in options.consistency or ():
+            said = json.loads(_file(name))
+            proofs[_count(said["from"]), _count(said["to"])] = _list_of(_hash)(said["hashes"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CannotJudge(f"What you gave beside the pack cannot be read: {shown(str(error))}.") from error
+        raise CannotJudge(
+            f"What you gave with --checkpoint, --consistency or --key cannot be read: {shown(str(error))}."
+        ) from error
     return Brought(note, keys, proofs)
 
 
@@ -2516,7 +2995,8 @@ def run(options: argparse.Namespace) -> Report:
         brought = read_brought(options)
         if options.pack:
             return verify_archive(_file(options.pack), brought)
-        given = [Path(name) for name in (options.checkpoint, options.consistency, options.key) if name]
+        named = (options.checkpoint, options.key, *(options.consistency or ()))
+        given = [Path(name) for name in named if name]
         return verify_members(read_folder(Path(__file__).resolve().parent, given), brought=brought)
     except CannotJudge as error:
         return Report(problem=str(error))
@@ -2528,18 +3008,31 @@ def run(options: argparse.Namespace) -> Report:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = argparse.ArgumentParser(description="Check an evidence pack offline.")
+    parser = argparse.ArgumentParser(
+        description="Check an evidence pack offline, or compare signed checkpoints."
+    )
     parser.add_argument("pack", nargs="?", help="the pack; without it the folder in which this file lies")
     parser.add_argument(
         "--checkpoint", metavar="FILE", help="a signed checkpoint that you have from elsewhere"
     )
     parser.add_argument(
-        "--consistency", metavar="FILE", help="the proof between that checkpoint and the pack's"
+        "--checkpoints",
+        nargs="+",
+        metavar="FILE",
+        help="compare checkpoints with each other: files, folders with *.txt, what the API lists, packs",
     )
-    parser.add_argument("--key", help="a public key that you have from elsewhere, in base64 or in a file")
+    parser.add_argument(
+        "--consistency",
+        metavar="FILE",
+        action="append",
+        help="a proof between that checkpoint and the pack's, or between two checkpoints; may be repeated",
+    )
+    parser.add_argument("--key", help="public keys that you have from elsewhere, in base64 or in a file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
-    report = run(options)
+    if options.checkpoints and (options.pack or options.checkpoint):
+        parser.error("--checkpoints compares checkpoints alone; a pack's own may be among them")
+    report = compare_files(options) if options.checkpoints else run(options)
     # Nothing is printed that moves a terminal; JSON is ASCII already, and must stay JSON.
     lines = (line.encode("unicode_escape").decode() for line in report.to_text())
     print(*([json.dumps(report.to_json())] if options.json else lines), sep="\n")

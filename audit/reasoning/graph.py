@@ -27,7 +27,10 @@ class Sort(StrEnum):
 
 
 # Which members of a node an agent has stated, and nobody has verified.
-CLAIMS: Final[Mapping[Sort, tuple[str, ...]]] = {Sort.CONFIDENCE: ("confidence",), Sort.SYNTHESIS: ("steps",)}
+CLAIMS: Final[Mapping[Sort, tuple[str, ...]]] = {
+    Sort.CONFIDENCE: ("confidence",),
+    Sort.SYNTHESIS: ("steps", "weights", "utilities"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ class Graph:
 
 def of_flow(flow: Flow, decision_id: str = "") -> Graph:
     """The graph of a decision, or of the newest one. Raises NotThereError where there is none to show."""
-    wanted = Wanted(decision_id)
-    judged, trace = flow.judged(wanted), reasoning_trace.view(flow, wanted)
+    judged = flow.judged(Wanted(decision_id))
+    trace = reasoning_trace.view(flow, Wanted(judged.proposal_id))
     nodes = list(_nodes(trace["structure"], judged))
     addresses = {node.body["node_id"]: node.address for node in nodes}
     return Graph(

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from audit import signing
+from django.utils import timezone
+
 from audit.packs import flow_reading
 from audit.reasoning import graph
 from audit.reasoning.graph import Graph
 from audit.records import dsse
+from audit.sealing import own_key
 
 PAYLOAD_TYPE: Final = "application/vnd.dir-console.reasoning-graph+json"
 
@@ -53,6 +55,6 @@ def of_flow(*, tenant: str, dfid: UUID, decision_id: str = "") -> SignedGraph | 
     flow = flow_reading.read(tenant=tenant, dfid=dfid)
     if flow is None:
         return None
-    made, signer = graph.of_flow(flow, decision_id), signing.signer()
+    made, signer = graph.of_flow(flow, decision_id), own_key.signer(tenant=tenant, at=timezone.now())
     statement = dsse.statement(made.statement(), PAYLOAD_TYPE)
     return SignedGraph(made, signer.sign(statement), signer.key_id)

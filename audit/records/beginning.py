@@ -4,11 +4,16 @@ from typing import Any, Final
 
 # Without what the kind declares about scores, and without what became of calls in doubt.
 FIRST_VERSION: Final = "1"
+# Also without what rules and the recommender advised, what was read of memory, and for whom the agent acts.
+SECOND_VERSION: Final = "2"
 
 
 def record(dfid: str, *, version: str) -> dict[str, Any]:
     """Every member of it, with nothing in it; `flow` is what the fold goes on from."""
     scoring = {} if version == FIRST_VERSION else {"scoring": None}
+    is_earlier = version in (FIRST_VERSION, SECOND_VERSION)
+    source: dict[str, None] = {} if is_earlier else {"delegated_user_source": None}
+    claimed: dict[str, None] = {} if is_earlier else {"delegated_user_claim": None}
     return {
         "schema_version": version,
         "record_id": "",
@@ -18,7 +23,7 @@ def record(dfid: str, *, version: str) -> dict[str, Any]:
         "status": "",
         "terminal": False,
         "supersedes": None,
-        "actor": {"type": "AGENT", "id": "", "workload_identity": "", "delegated_user_id": None},
+        "actor": {"type": "AGENT", "id": "", "workload_identity": "", "delegated_user_id": None, **source},
         "intent_ref": None,
         "subject_ids": [],
         "inputs_refs": {"request": None, "session": f"flow:{dfid}", "trigger": None, "attachments": []},
@@ -69,5 +74,6 @@ def record(dfid: str, *, version: str) -> dict[str, Any]:
             "lone_mode": "person",
             "mode_before": None,
             **scoring,
+            **claimed,
         },
     }

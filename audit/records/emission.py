@@ -8,11 +8,12 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from audit import canonical, cells, chain, signing, statements
+from audit import canonical, cells, chain, statements
 from audit.events import Event, Kind, RecordEmitted
 from audit.models import DecisionRecord, LedgerEntry, RecordTerm
 from audit.records import dsse, fold, rules
 from audit.records.fold import FindRules, Said
+from audit.sealing import own_key
 
 GENESIS: Final = "00" * 32
 # As many entries as a flow mostly has between two checkpoints, read at once.
@@ -30,7 +31,7 @@ class Emission:
 
     def store(self) -> None:
         """Write the rows."""
-        statements.insert([self.row])
+        statements.insert([self.row], needs_keys=True)
         statements.insert(
             [
                 RecordTerm(tenant=self.row.tenant, name=name, value=value, record=self.row.pk)
@@ -53,7 +54,8 @@ def prepare(
     """The record that follows from `events`, which are about to be appended after `head_seq`.
 
     None where none of them is a checkpoint, and, after the end, none changes what the last record says.
-    The caller holds the flow's lock and is in the transaction. Raises `rules.InvalidRecordError`.
+    The caller holds the flow's lock and is in the transaction. Raises `rules.InvalidRecordError`,
+    and `own_key.KeyEndedError` where this process may no longer sign.
     """
     told = [
         Said(seq, event.kind.value, chain.time_text(at), actor, event.payload())
@@ -63,14 +65,16 @@ def prepare(
     if not (is_checkpoint or has_ended):
         return None
     before = newest(tenant=tenant, dfid=dfid, head_seq=head_seq, find_rules=find_rules)
-    is_late = before.record is not None and any(fold.changes(each.kind) for each in (*before.since, *told))
+    is_late = before.record is not None and any(
+        fold.changes(each.kind, version=before.record["schema_version"]) for each in (*before.since, *told)
+    )
     if not (is_checkpoint or is_late):
         return None
     record = fold.fold(
         dfid=str(dfid), previous=before.record, entries=[*before.since, *told], rules=find_rules
     )
     rules.check(record)
-    signer = signing.signer()
+    signer = own_key.signer(tenant=tenant, at=at)
     whole = fold.sealed(record, prev_hash=before.record_hash, key_id=signer.key_id)
     body = canonical.encode(whole)
     row = row_of(tenant, whole, body, signature=signer.sign(dsse.statement(body)), at=at)

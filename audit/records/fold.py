@@ -13,12 +13,14 @@ from typing import Any, Final, NamedTuple
 
 from audit import actors, canonical, traces
 from audit.events import Kind
-from audit.records import beginning, evaluators, statuses
+from audit.records import advice, beginning, evaluators, statuses
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 # A flow goes on in the version in which its first record was made.
-VERSIONS: Final = (beginning.FIRST_VERSION, VERSION)
+VERSIONS: Final = (beginning.FIRST_VERSION, beginning.SECOND_VERSION, VERSION)
 DECISIONS: Final[Mapping[str, str]] = {"ACCEPT": "allow", "ESCALATE": "require_approval", "REJECT": "deny"}
+# Where the delegated user is from: the person wrote the proposal by a decision, or the agent says so.
+BY_DECISION, BY_CLAIM = "decision", "agent_claim"
 NO_MODE: Final = "none"
 # The lightest first. `destructive` is a person for what cannot be undone.
 MODES: Final = (NO_MODE, "person", "destructive", "two_persons")
@@ -89,9 +91,9 @@ def is_end(kind: str, payload: Mapping[str, Any]) -> bool:
     return kind == Kind.FLOW_MOVED and payload["to_state"] in _ENDED
 
 
-def changes(kind: str) -> bool:
-    """Whether an entry of this kind changes what a record says."""
-    return kind in _STEPS
+def changes(kind: str, *, version: str) -> bool:
+    """Whether an entry of this kind changes what a record of this version says."""
+    return kind in _STEPS and (version not in advice.WITHOUT or kind not in advice.KINDS)
 
 
 def fold(
@@ -115,9 +117,8 @@ def fold(
     state |= {"supersedes": state["record_id"] if has_ended else None, "scorecard": {}}
     state["flow"]["from_seq"] = state["flow"]["to_seq"] + 1
     for entry in entries:
-        step = _STEPS.get(entry.kind)
-        if step is not None:
-            step(state, entry, rules)
+        if changes(entry.kind, version=state["schema_version"]):
+            _STEPS[entry.kind](state, entry, rules)
     return _finished(state, entries[-1], has_ended=has_ended)
 
 
@@ -126,8 +127,27 @@ def _opened(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     state["flow"]["opened_at"] = entry.at
     agent = actors.agent(said["agent_id"])
     state["actor"] |= {"id": said["agent_id"], "workload_identity": f"{agent}#{state['flow']['dfid']}"}
+    if _tells_claim(state):
+        state["flow"]["delegated_user_claim"] = said.get("delegated_user_id")
+        _delegate(state, None)
     state["inputs_refs"]["trigger"] = said["trigger_commitment"]
     state["trace_id"] = traces.of_flow(state["flow"]["dfid"], said).trace_id
+
+
+def _delegate(state: dict[str, Any], person: str | None) -> None:
+    """For whom the agent acts: the person who wrote the proposal, else whom the agent claims to act for."""
+    actor = state["actor"]
+    actor["delegated_user_id"] = person
+    if _tells_claim(state):
+        claim = state["flow"]["delegated_user_claim"]
+        actor["delegated_user_id"] = person or claim
+        actor["delegated_user_source"] = BY_DECISION if person else BY_CLAIM if claim else None
+
+
+def _is_by_person(state: Mapping[str, Any]) -> bool:
+    """Whether a person wrote the newest proposal."""
+    actor = state["actor"]
+    return bool(actor["delegated_user_id"]) and actor.get("delegated_user_source", BY_DECISION) == BY_DECISION
 
 
 def _moved(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
@@ -137,6 +157,12 @@ def _moved(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
 
 def _compiled(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     _refer(state, f"context:{entry.payload['context_ref']}")
+
+
+def _advised(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    ref = advice.reference(entry.kind, entry.payload)
+    if ref:
+        _refer(state, ref)
 
 
 def _stepped(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
@@ -160,7 +186,7 @@ def _proposed(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     state["decision_version"] = said["policy_version"] or None
     state["inputs_refs"]["request"] = f"proposal:{said['proposal_id']}#sha256:{said['proposal_digest']}"
     by_person = actors.is_user(said["author"])
-    state["actor"]["delegated_user_id"] = said["author"] if by_person else None
+    _delegate(state, said["author"] if by_person else None)
     if not by_person:
         # Another proposal of the agent is another question to the gates.
         state["approval_mode_effective"] = NO_MODE
@@ -201,7 +227,7 @@ def _judged(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
         "must_refuse": list(found.must_refuse),
         "must_escalate": list(found.must_escalate),
         "redaction_rules_active": list(found.redactions),
-        "approval_gates_active": [gate] if refers or state["actor"]["delegated_user_id"] else [],
+        "approval_gates_active": [gate] if refers or _is_by_person(state) else [],
     }
     spec = f"{state['decision_key']}@{state['decision_version']}" if state["decision_version"] else None
     versions = [spec, f"manifest:{state['actor']['id']}@{found.manifest}" if found.manifest else None]
@@ -350,6 +376,11 @@ def _tells_more(state: Mapping[str, Any]) -> bool:
     return bool(state["schema_version"] != beginning.FIRST_VERSION)
 
 
+def _tells_claim(state: Mapping[str, Any]) -> bool:
+    """Whether the record is of a version that says for whom the agent claims to act."""
+    return state["schema_version"] not in advice.WITHOUT
+
+
 def _came_to(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     said = entry.payload
     state["flow"]["outcome"] = {
@@ -428,6 +459,7 @@ _STEPS: Mapping[str, _Step] = {
     Kind.FLOW_OPENED: _opened,
     Kind.FLOW_MOVED: _moved,
     Kind.CONTEXT_COMPILED: _compiled,
+    **dict.fromkeys(advice.KINDS, _advised),
     Kind.STEP_REPORTED: _stepped,
     Kind.USAGE_REPORTED: _used,
     Kind.PROPOSAL_SUBMITTED: _proposed,

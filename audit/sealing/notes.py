@@ -1,8 +1,9 @@
 """Signed checkpoints as text: the tlog-checkpoint and signed-note formats of C2SP. Pure.
 
 A checkpoint names the tree (its origin), its size and its root, and who signed that, in a form that tools for
-transparency logs read. Our two extension lines say when it was signed, and the root over the ends of all
-streams where it has one.
+transparency logs read. Our extension lines say when it was signed, the root over the ends of all streams
+where it has one, which checkpoint came before it, and why none came for longer than a heartbeat. Those of old
+versions have only the first two.
 """
 
 import base64
@@ -12,6 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 
 from audit import chain
@@ -38,21 +40,41 @@ class Heads:
     root: bytes
 
 
+class Resumed(StrEnum):
+    """Why a checkpoint comes later than a heartbeat after the one before it, as its signer says."""
+
+    START = "START"
+    STALL = "STALL"
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is signed. `time` is aware, by the signer's clock; `root` has 32 bytes."""
+    """What is signed. `time` is aware, by the signer's clock; `root` has 32 bytes.
+
+    `previous` is the `digest` of the checkpoint before (32 bytes, zeros for none); None in notes of old.
+    """
 
     origin: str
     size: int
     root: bytes
     time: datetime
     heads: Heads | None = None
+    previous: bytes | None = None
+    resumed: Resumed | None = None
+
+    def digest(self) -> bytes:
+        """SHA-256 of the text that is signed: what the next checkpoint names."""
+        return hashlib.sha256(self.text().encode()).digest()
 
     def text(self) -> str:
         """The text that is signed."""
         lines = [self.origin, str(self.size), _base64(self.root), f"time {chain.time_text(self.time)}"]
         if self.heads is not None:
             lines.append(f"heads {self.heads.count} {_base64(self.heads.root)}")
+        if self.previous is not None:
+            lines.append(f"previous {_base64(self.previous)}")
+        if self.resumed is not None:
+            lines.append(f"resumed {self.resumed}")
         return "".join(f"{line}\n" for line in lines)
 
 
@@ -124,15 +146,20 @@ def _checkpoint(lines: list[str]) -> Checkpoint:
         at = datetime.fromisoformat(moment)
     except ValueError as error:
         raise NoteError("the fourth line is not a time") from error
-    heads = None
-    if further:
-        # Lines of a later version would be signed words that this one does not understand.
-        match further[0].split(" "):
-            case ["heads", count, heads_root] if len(further) == 1:
+    heads, previous, resumed = None, None, None
+    # Lines of a later version would be signed words that this one does not understand.
+    for line in further:
+        match line.split(" "):
+            case ["heads", count, heads_root] if line is further[0]:
                 heads = Heads(_number(count, "number of streams"), _bytes(heads_root, _HASH_BYTES, "heads"))
+            case ["previous", digest] if previous is None and resumed is None:
+                previous = _bytes(digest, _HASH_BYTES, "digest of the checkpoint before")
+            case ["resumed", ("START" | "STALL") as why] if previous is not None and resumed is None:
+                resumed = Resumed(why)
             case _:
                 raise NoteError("an extension line is unknown")
-    return Checkpoint(origin, _number(size, "size"), _bytes(root, _HASH_BYTES, "root"), at, heads)
+    named = _bytes(root, _HASH_BYTES, "root")
+    return Checkpoint(origin, _number(size, "size"), named, at, heads, previous, resumed)
 
 
 def _signature(line: str) -> Signature:

@@ -27,6 +27,24 @@ def latest() -> Signed | None:
     return None if row is None else sealer.read(row)
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Checkpoints as they were signed, oldest first; `next` is `after` of the next page, None on the last."""
+
+    notes: tuple[str, ...]
+    next: int | None
+
+
+def list_signed(*, from_size: int, to_size: int, after: int, limit: int) -> Page:
+    """The checkpoints over so many entries that were signed after the one with this number, or 0."""
+    rows = Checkpoint.objects.filter(size__gte=from_size, size__lte=to_size, id__gt=after)
+    # Sizes never fall, so both orders are the same; each page is found by the index that leads to its first.
+    order = ("id",) if after else ("size", "id")
+    found = list(rows.order_by(*order).values_list("id", "note")[: limit + 1])
+    shown = found[:limit]
+    return Page(tuple(note for _, note in shown), shown[-1][0] if len(found) > limit else None)
+
+
 def sealed_at() -> datetime | None:
     """When the newest checkpoint was signed; None before the first one."""
     return Checkpoint.objects.order_by("-id").values_list("at", flat=True).first()

@@ -17,12 +17,18 @@ from audit import signing
 from audit.models import Checkpoint, Leaf, Tile, Tree, UnsealedEntry
 from audit.sealing import heads, keys, merkle, notes
 from audit.sealing.heads import Ends
-from audit.sealing.notes import Signed
+from audit.sealing.notes import Resumed, Signed
 from audit.sealing.tiles import TileError, Tiles
 
 BATCH: Final = 2000
 # An idle ledger is signed so often: who sees no newer checkpoint knows that something is wrong.
 HEARTBEAT: Final = timedelta(minutes=1)
+# A checkpoint that comes later than this after the one before says why (`notes.Resumed`).
+SILENCE: Final = HEARTBEAT + timedelta(minutes=1)
+# What the first checkpoint names as the one before it.
+NO_CHECKPOINT: Final = bytes(32)
+# The databases that this process has signed checkpoints of.
+_signed_by: set[str] = set()
 
 _WAITING = """
 SELECT entry.id, entry.hash FROM audit_unsealedentry waiting
@@ -52,14 +58,28 @@ class Sealed:
     refusal: Refusal | None = None
 
 
-def is_due(at: datetime) -> bool:
-    """Whether there is something to seal or a heartbeat to sign. Takes no lock."""
-    last = Checkpoint.objects.order_by("-id").only("at").first()
-    return last is None or at - last.at >= HEARTBEAT or UnsealedEntry.objects.exists()
+def is_due(at: datetime, *, is_signed: bool = True) -> bool:
+    """Whether there is something to seal or, where that `is_signed`, to sign. Takes no lock."""
+    if UnsealedEntry.objects.exists():
+        return True
+    last = Checkpoint.objects.order_by("-id").only("at", "size").first()
+    if last is None or not is_signed:
+        return last is None
+    return at - last.at >= HEARTBEAT or Tree.objects.exclude(size=last.size).exists()
 
 
-def seal(*, tenant: str, now: Callable[[], datetime], ends: Ends | None = None) -> Sealed:
+def seal(
+    *,
+    tenant: str,
+    now: Callable[[], datetime],
+    ends: Ends | None = None,
+    is_signed: bool = True,
+    on_sealed: Callable[[Sequence[int]], None] = lambda _: None,
+) -> Sealed:
     """Seal one batch. Inside the caller's transaction; `now` is read after the lock.
+
+    Unless it `is_signed`, what was added waits for the next call that signs. `on_sealed` is given the ids of
+    the entries that got a leaf, in the order of their leaves.
 
     Signs when the batch was the last one and the tree has grown, or the last checkpoint is a heartbeat old.
     With `ends`, which were gathered before, it signs anyway, and the checkpoint commits to them as well.
@@ -67,7 +87,7 @@ def seal(*, tenant: str, now: Callable[[], datetime], ends: Ends | None = None) 
     """
     Tree.objects.get_or_create(only=1)
     tree = Tree.objects.select_for_update(skip_locked=True).first()
-    if tree is None or (ends is None and not is_due(now())):
+    if tree is None or (ends is None and not is_due(now(), is_signed=is_signed)):
         return Sealed()
     at, last = now(), Checkpoint.objects.order_by("-id").first()
     if last is not None:
@@ -77,16 +97,17 @@ def seal(*, tenant: str, now: Callable[[], datetime], ends: Ends | None = None) 
         return Sealed(refusal=Refusal.KEY_ENDED)
     if last is None and tree.size == 0:
         # The empty tree is signed first, so that leaves without any checkpoint are known to be wrong.
-        last = _sign(tree, Tiles(), at)
+        last = _sign(tree, Tiles(), at, last=None)
     tiles = None if last is None else _trusted_tiles(tenant, tree, last)
     if last is None or tiles is None:
         return Sealed(refusal=Refusal.TREE_DIFFERS)
     waiting = _waiting()
     if waiting:
         _add(tree, tiles, waiting)
+        on_sealed([pk for pk, _ in waiting])
     is_done = len(waiting) < BATCH
-    if is_done and (ends is not None or last.size != tree.size or at - last.at >= HEARTBEAT):
-        _sign(tree, tiles, at, ends)
+    if is_done and is_signed and (ends is not None or last.size != tree.size or at - last.at >= HEARTBEAT):
+        _sign(tree, tiles, at, ends, last=last)
     return Sealed(leaves=len(waiting), is_done=is_done)
 
 
@@ -164,13 +185,32 @@ def _add(tree: Tree, tiles: Tiles, waiting: Sequence[tuple[int, bytes]]) -> None
     tree.save(update_fields=["size"])
 
 
-def _sign(tree: Tree, tiles: Tiles, at: datetime, ends: Ends | None = None) -> Checkpoint:
+def _sign(
+    tree: Tree, tiles: Tiles, at: datetime, ends: Ends | None = None, *, last: Checkpoint | None
+) -> Checkpoint:
+    """Sign what the tree is, and which checkpoint came before: so none can be taken out unseen."""
     signer = signing.signer()
     root = merkle.root(tree.size, tiles.read)
     committed = None if ends is None else ends.commitment
-    checkpoint = notes.Checkpoint(tree.origin, tree.size, root, at, committed)
+    before = None if last is None else read(last)
+    checkpoint = notes.Checkpoint(
+        tree.origin,
+        tree.size,
+        root,
+        at,
+        committed,
+        previous=NO_CHECKPOINT if before is None else before.checkpoint.digest(),
+        resumed=None if last is None or at - last.at <= SILENCE else _why_silent(),
+    )
     note = notes.sign(checkpoint, public_key=signer.public_key, sign=signer.sign)
     row = Checkpoint.objects.create(size=tree.size, root=root, at=at, key_id=signer.key_id, note=note)
+    _signed_by.add(str(connection.settings_dict["NAME"]))
     if ends is not None:
         heads.store(ends, row)
     return row
+
+
+def _why_silent() -> Resumed:
+    """What this process knows of a silence: it has just come, or it was there and did not sign."""
+    is_new = str(connection.settings_dict["NAME"]) not in _signed_by
+    return Resumed.START if is_new else Resumed.STALL

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from audit import actors, cells
+from audit import actors, cells, chain
 from audit.chain import BreakKind, ChainBreak
 from audit.events import Kind
 from audit.models import Checkpoint, HeadPage, Leaf, LedgerEntry, Tile, Tree, UnsealedEntry
@@ -120,12 +120,15 @@ class TreeCheck:
 
     def _check_checkpoints(self, origin: str, roots: dict[int, bytes]) -> Iterator[ChainBreak]:
         size, at = 0, None
+        before: bytes | None = sealer.NO_CHECKPOINT
+        are_chained = False
         for row in Checkpoint.objects.order_by("id").iterator(chunk_size=_PAGE):
             self.checkpoints += 1
             signed = sealer.read(row)
             if signed is None or signed.checkpoint.origin != origin:
                 detail = f"the note of checkpoint {row.pk} does not match its row"
                 yield _of_tree(BreakKind.CHECKPOINT_MISMATCH, detail)
+                before = None
                 continue
             key = keys.signer_of(signed, self._keys)
             said = signed.checkpoint
@@ -142,10 +145,34 @@ class TreeCheck:
                     f"the first {said.size} entries are not those that checkpoint {row.pk} was signed over"
                 )
                 yield _of_tree(BreakKind.ROOT_MISMATCH, detail)
-            size, at = said.size, said.time
+            elif said.previous is None and are_chained:
+                detail = f"checkpoint {row.pk} does not say which one came before it"
+                yield _of_tree(BreakKind.CHECKPOINT_MISMATCH, detail)
+            elif said.previous is not None and said.previous != before and before is not None:
+                detail = (
+                    f"the checkpoint before checkpoint {row.pk} is missing, or is not the one that it names"
+                )
+                yield _of_tree(BreakKind.CHECKPOINT_MISMATCH, detail)
+            elif are_chained and at is not None and said.time - at > sealer.SILENCE:
+                yield from self._silence(row.pk, at, said)
+            are_chained = are_chained or said.previous is not None
+            size, at, before = said.size, said.time, said.digest()
         if self.leaves > size:
             detail = f"{self.leaves - size} leaves are under no checkpoint"
             yield _of_tree(BreakKind.CHECKPOINT_MISMATCH, detail)
+
+    def _silence(self, number: int, since: datetime, said: notes.Checkpoint) -> Iterator[ChainBreak]:
+        """No checkpoint for longer than a heartbeat: its signer says why, or it is a finding.
+
+        That a server was down changes nothing: its first checkpoint says that it has started. That it
+        was there and did not sign is told, since nothing else would show it.
+        """
+        between = f"between {chain.time_text(since)} and {chain.time_text(said.time)}"
+        if said.resumed is None:
+            detail = f"no checkpoint was signed {between}, and checkpoint {number} does not say why"
+            yield _of_tree(BreakKind.CHECKPOINT_MISMATCH, detail)
+        elif said.resumed is notes.Resumed.STALL:
+            self.not_verified.append(f"the server was up and signed no checkpoint {between}")
 
     def _check_heads(self) -> Iterator[ChainBreak]:
         """What a checkpoint says of the ends of streams is kept here, and no stream is shorter now."""
@@ -214,6 +241,12 @@ class TreeCheck:
         elif roots.get(said.size) != said.root:
             detail = f"the first {said.size} entries are not those that the given checkpoint was signed over"
             yield _of_tree(BreakKind.ROOT_MISMATCH, detail)
+        elif not _is_stored(said):
+            detail = (
+                "the given checkpoint is not among those of this ledger: they were made anew, somebody was "
+                "shown another version of the log, or a backup was restored since"
+            )
+            yield _of_tree(BreakKind.CHECKPOINT_MISMATCH, detail)
         if said.size:
             yield from self._backdated(said.size, said.time)
 
@@ -229,6 +262,12 @@ class TreeCheck:
 def _signed(checkpoint_id: int) -> Signed | None:
     row = Checkpoint.objects.filter(pk=checkpoint_id).first()
     return None if row is None else sealer.read(row)
+
+
+def _is_stored(said: notes.Checkpoint) -> bool:
+    """Whether this very checkpoint is one of the ledger: another may say the same of the tree."""
+    rows = Checkpoint.objects.filter(size=said.size, at=said.time)
+    return any(held is not None and held.checkpoint == said for held in map(sealer.read, rows))
 
 
 def _shortened(committed: Sequence[Mapping[str, Any]]) -> Iterator[ChainBreak]:

@@ -167,6 +167,9 @@ def snapshot(*, lent: str = "") -> Iterator[None]:
         elif connection.vendor == "postgresql":
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                # It holds up nobody, and reads for as long as there is something to read.
+                cursor.execute("SET LOCAL statement_timeout = 0")
+                cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
                 if lent:
                     cursor.execute("SET TRANSACTION SNAPSHOT %s", [lent])
                 yield

@@ -230,7 +230,10 @@ CHECKS: Final = (
         "pinned rules.",
         tries="Replays the newest ended flows, as `manage.py replay` does.",
         run=check_replay,
-        tests=("tests/golden/test_flows.py::test_a_recorded_flow_replays_equal",),
+        tests=(
+            "tests/golden/test_flows.py::test_a_recorded_flow_replays_equal",
+            "tests/golden/test_streams.py::test_everything_is_made_again_as_it_was_stored",
+        ),
     ),
     _check(
         4,
@@ -238,7 +241,10 @@ CHECKS: Final = (
         tries=f"Verifies the newest {ledger.ENTRIES} entries, the newest checkpoint and that it goes on "
         "from the one before; changes a byte in memory, which must be noticed.",
         run=ledger.check_ledger,
-        tests=("tests/verification/test_tamper_matrix.py::test_a_change_is_named_as_the_table_says",),
+        tests=(
+            "tests/verification/test_tamper_matrix.py::test_a_change_is_named_as_the_table_says",
+            "tests/audit/packs/test_checkpoints_side_by_side.py::test_each_case_is_named_as_the_table_says",
+        ),
     ),
     _check(
         5,

@@ -171,7 +171,9 @@ NIST: Final = Framework(
         _partly(
             "MEASURE 4",
             "It is checked whether measuring works, with feedback of those concerned.",
-            "The console shows which rules and agents ask people for nothing. Feedback is not built on yet.",
+            "The console shows which rules and agents ask people for nothing. People give feedback on "
+            "records, and what they allow again and again is proposed as a rule, which somebody else "
+            "activates. Whether the measures themselves are the right ones, nobody is asked.",
             ("readiness-6",),
             "escalations",
         ),

@@ -66,6 +66,10 @@ CALLS: Final = frozenset(
 )
 # Where the secrets of targets are.
 ENVIRONMENT: Final = frozenset({"os.environ", "os.getenv"})
+_TOPICS = (
+    frozenset({"redis"}),
+    "takes proposals from topics of this installation's own broker and answers there: it calls no target",
+)
 # Who else may import one of them, and for what. Everything that leads to a target is in ADAPTERS.
 ALLOWED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "audit.live.hint_relay": (
@@ -93,6 +97,17 @@ ALLOWED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "dir_console.mcp_server": (
         frozenset({"httpx2"}),
         "calls the agent API inside this process, over no connection",
+    ),
+    **dict.fromkeys(
+        (
+            "dir_console.management.commands.topic_intake",
+            "dir_console.management.commands.topic_user",
+            "dir_console.topics.access",
+            "dir_console.topics.broker",
+            "dir_console.topics.intake",
+            "dir_console.topics.notices",
+        ),
+        _TOPICS,
     ),
     "runtime.workers.celery_tasks": (frozenset({"celery"}), "takes work from this installation's own broker"),
 }

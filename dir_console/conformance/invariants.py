@@ -300,7 +300,7 @@ def check_messages(sample: Sample) -> Finding:
         f"The message {name} carries {field}."
         for name, fields in carried.items()
         for field in fields
-        if not field.endswith("_id")
+        if not field.endswith(("_id", "_ids"))
     ]
     hint = list(inspect.signature(hints.hint).parameters)
     wrong += [f"A live hint carries {field}." for field in hint if field not in {"tenant", "stream", "seq"}]

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from audit import actors, canonical, queries
 from audit.events import Kind
-from audit.models import DecisionRecord, LedgerEntry, Payload, RecordTerm
+from audit.models import DecisionRecord, RecordTerm
 from audit.packs import contents, sources
 from audit.packs.contents import NotSealedError
 from audit.records import emission, evaluators, fold, rules
@@ -17,23 +17,15 @@ from audit.records import queries as records
 from audit.records.fold import Said
 from audit.records.queries import Record, RecordFilter
 from audit.verification import verify
-from dir_console.conformance import query_plans
+from dir_console.conformance import privacy, query_plans
 from dir_console.conformance.items import Answer, Check, Finding, Group, counted, judged
 from dir_console.conformance.sample import Sample
 from runtime.flows.models import Verdict
 from runtime.flows.queries import judged_rules
 from runtime.proposals.queries.replay_results import ReplayDifference
 
-# Newest entries of all streams that are searched for texts of proposals.
-NEWEST: Final = 1000
 ADDRESSED: Final = 20
 _LOST: Final = frozenset({sources.GONE, sources.DIFFERENT, sources.NOT_READABLE, contents.EMPTIED})
-_NOT_CLASSIFIED: Final = (
-    "Words can be erased, one text, one flow or one subject at a time, but they have no classes and no "
-    "retention times."
-)
-# Shorter values are words such as BUY, which stand in entries for other reasons.
-LEAST_CHARS: Final = 8
 # Far from every record, so that the plan does not hang on how often a value comes.
 _ABSENT: Final = "no-such-value"
 _LATER: Final = datetime(2999, 1, 1, tzinfo=UTC)
@@ -203,91 +195,6 @@ def _unindexed(sample: Sample, filters: _Filters) -> list[str]:
         if not plan.is_by(column) and not query_plans.has_index(table, column):
             found.append(f"The search by {name} does not use an index over {column} ({plan}).")
     return found
-
-
-def check_privacy(sample: Sample) -> Finding:
-    """No text of a proposal is in an entry or a record; all of them are where they can be erased."""
-    texts = _texts(sample)
-    bodies = _entry_bodies(sample)
-    of_records, of_subjects = _record_bodies(sample)
-    kept = _payload_bodies(sample)
-    wrong, repeated, held = [], set(), 0
-    for text in texts:
-        written = canonical.encode(text)[1:-1]
-        held += written in kept
-        places = [name for name, body in (bodies | of_records).items() if written in body]
-        wrong += [f"A text of {len(text)} characters, of a proposal, is in {place}." for place in places]
-        repeated |= {name for name, body in of_subjects.items() if written in body}
-    searched = len(bodies) + len(of_records)
-    tried = (
-        f"Searched {counted(searched, 'entry or record', 'entries and records')} for "
-        f"{counted(len(texts), 'text')} of {LEAST_CHARS} characters or more that stand in parameters and "
-        f"explanations of {counted(len(sample.flows), 'flow')} and in no rule; and the payloads beside the "
-        "ledger for the same."
-    )
-    seen = (
-        f"{counted(len(wrong), 'place')} in entries and records; {held} of "
-        f"{counted(len(texts), 'text')} in the payloads, where they can be erased; "
-        f"{counted(len(repeated), 'record')} whose subjects repeat one."
-    )
-    if not texts:
-        why = "No proposal of the sample has a text that is long enough to be told from other words."
-        return Finding(answer=Answer.NOT_APPLICABLE, tried=tried, seen=seen, why=why)
-    return judged(tried=tried, seen=seen, wrong=wrong, short=[_NOT_CLASSIFIED])
-
-
-def _texts(sample: Sample) -> list[str]:
-    """Texts that agents wrote in the proposals of the sample, and that are no words of the rules."""
-    found = dict[str, None]()
-    for row in sample.proposals:
-        found |= dict.fromkeys(_strings(canonical.decode(bytes(row.body)).get("params")))
-        found |= dict.fromkeys([row.explain] if len(row.explain) >= LEAST_CHARS else [])
-    of_rules = b"\n".join({bytes(row.bundle.body) for row in sample.verdicts})
-    return [text for text in found if canonical.encode(text)[1:-1] not in of_rules]
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str) and len(value) >= LEAST_CHARS:
-        yield value
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for part in parts:
-        yield from _strings(part)
-
-
-def _entry_bodies(sample: Sample) -> dict[str, bytes]:
-    """The entries of the flows, and the newest ones of all streams."""
-    of_tenant = LedgerEntry.objects.filter(tenant=sample.tenant)
-    newest = of_tenant.order_by("-id").values_list("id", flat=True)[:NEWEST]
-    of_flows = of_tenant.filter(stream__in=[str(dfid) for dfid in sample.flows])
-    rows = {
-        (stream, seq): bytes(body)
-        for entries in (of_flows, of_tenant.filter(id__in=list(newest)))
-        for stream, seq, body in entries.values_list("stream", "seq", "body")
-    }
-    return {f"entry {seq} of {stream}": body for (stream, seq), body in rows.items()}
-
-
-def _record_bodies(sample: Sample) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """The records of the flows without their subjects, and their subjects."""
-    rest, subjects = {}, {}
-    rows = DecisionRecord.objects.filter(tenant=sample.tenant, dfid__in=sample.flows)
-    for name, body in rows.values_list("record_id", "body"):
-        document = canonical.decode(bytes(body))
-        # By what the kind says makes a subject, which is what records are found by.
-        subjects[f"record {name}"] = canonical.encode(document.pop("subject_ids"))
-        rest[f"record {name}"] = canonical.encode(document)
-    return rest, subjects
-
-
-def _payload_bodies(sample: Sample) -> bytes:
-    named = {
-        value
-        for entries in sample.entries.values()
-        for entry in entries
-        for _, value in sources.list_commitments(entry.payload)
-    }
-    rows = Payload.objects.filter(tenant=sample.tenant, commitment__in=named, content__isnull=False)
-    return b"\n".join(bytes(row.body or b"") for row in rows)
 
 
 def check_incidents(sample: Sample) -> Finding:
@@ -460,8 +367,8 @@ CHECKS: Final = (
         4,
         "Privacy holds: payloads stay in classified stores; the record has references and hashes.",
         tries="Searches entries and records for texts of proposals, and the payloads beside the ledger for "
-        "the same.",
-        run=check_privacy,
+        "the same. Reads which class key encrypts each payload, and how long its words are kept.",
+        run=privacy.check_privacy,
         tests=(
             "tests/maintenance/test_payloads.py::test_what_is_erased_is_gone_and_the_ledger_says_why_and_stays_whole",
         ),

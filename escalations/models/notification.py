@@ -1,4 +1,4 @@
-"""Where people are told of escalations and incidents (routes), and what of them (notices: the outbox)."""
+"""Where people are told of escalations, incidents and tasks (routes), and what (notices: the outbox)."""
 
 from typing import Any
 
@@ -11,15 +11,17 @@ from runtime.contracts import states
 from runtime.contracts.incident import Severity
 from runtime.core.ids import new_id
 from runtime.core.scoping import TenantManager
+from runtime.execution.models import HumanTask
 from runtime.incidents.models import Incident
 
 IS_DELETED = Q(deleted_at__isnull=False)
 
 
 class NotificationRoute(models.Model):
-    """One address outside, and which escalations and incidents are announced there on which occasions.
+    """One address outside, and which escalations, incidents and tasks are announced there on which occasions.
 
-    Family, impact, agent and policy kind narrow the escalations, and the severity narrows the incidents.
+    Family, impact, agent and policy kind narrow the escalations, the severity the incidents, and `task_group`
+    the tasks.
 
     `address` holds the URL and the signing secret, encrypted (`services.notices.sealing`); `scheme` and
     `host` are what may be shown of it. A deleted route keeps its row for its notices, without an address.
@@ -41,6 +43,7 @@ class NotificationRoute(models.Model):
     on_incident_opened = models.BooleanField(default=False)
     on_incident_raised = models.BooleanField(default=False)
     on_incident_closed = models.BooleanField(default=False)
+    on_task_opened = models.BooleanField(default=False)
     for_decision = models.BooleanField(default=True)
     for_operational = models.BooleanField(default=True)
     for_agent = models.BooleanField(default=True)
@@ -52,6 +55,8 @@ class NotificationRoute(models.Model):
     agent_id = models.CharField(max_length=128, blank=True, default="")
     policy_kind = models.CharField(max_length=128, blank=True, default="")
     least_severity = models.CharField(max_length=4, choices=Severity.pairs(), default=Severity.SEV4)
+    # The group that a task asks; empty: any.
+    task_group = models.CharField(max_length=150, blank=True, default="")
     quiet_from = models.TimeField(null=True, blank=True)
     quiet_to = models.TimeField(null=True, blank=True)
     quiet_zone = models.CharField(max_length=64, blank=True, default="")
@@ -80,7 +85,8 @@ class NotificationRoute(models.Model):
                 | Q(on_closed=True)
                 | Q(on_incident_opened=True)
                 | Q(on_incident_raised=True)
-                | Q(on_incident_closed=True),
+                | Q(on_incident_closed=True)
+                | Q(on_task_opened=True),
                 name="notification_route_has_an_occasion",
             ),
             models.CheckConstraint(
@@ -137,6 +143,7 @@ class NotificationRoute(models.Model):
             "quiet_exempt": self.quiet_exempt,
             "least_severity": self.least_severity,
             "quiet_exempt_severity": self.quiet_exempt_severity,
+            "task_group": self.task_group,
         }
 
     @property
@@ -157,6 +164,7 @@ class NotificationRoute(models.Model):
             contracts.Occasion.INCIDENT_OPENED: self.on_incident_opened,
             contracts.Occasion.INCIDENT_RAISED: self.on_incident_raised,
             contracts.Occasion.INCIDENT_CLOSED: self.on_incident_closed,
+            contracts.Occasion.TASK_OPENED: self.on_task_opened,
         }
         return tuple(occasion for occasion, is_wanted in wanted.items() if is_wanted)
 
@@ -175,7 +183,7 @@ class NotificationRoute(models.Model):
 class Notice(models.Model):
     """One notice to one route: a row of the outbox, written with what causes it and sent later.
 
-    It is of an escalation, of an incident, or a test. `severity` is the one that an incident was raised to.
+    It is of an escalation, an incident or a task, or a test. `severity` is what an incident was raised to.
     `next_at` is also the lease: who takes a notice moves it past the longest try, so that a notice whose
     sender died becomes due again by itself. Its id is the receiver's sign of a repetition.
     """
@@ -187,6 +195,9 @@ class Notice(models.Model):
     )
     incident = models.ForeignKey(
         Incident, null=True, blank=True, on_delete=models.PROTECT, related_name="notices"
+    )
+    task = models.ForeignKey(
+        HumanTask, null=True, blank=True, on_delete=models.PROTECT, related_name="notices"
     )
     occasion = models.CharField(max_length=16, choices=contracts.Occasion.pairs())
     severity = models.CharField(max_length=4, blank=True, choices=Severity.pairs(), default="")
@@ -212,6 +223,7 @@ class Notice(models.Model):
                 ),
                 name="notice_once_per_incident",
             ),
+            models.UniqueConstraint(fields=("route", "task", "occasion"), name="notice_once_per_task"),
             # It can be raised more than once. A severity that nobody could be told of is announced anew.
             models.UniqueConstraint(
                 fields=("route", "incident", "severity"),
@@ -226,24 +238,35 @@ class Notice(models.Model):
                     occasion=contracts.Occasion.TEST,
                     escalation__isnull=True,
                     incident__isnull=True,
+                    task__isnull=True,
                     severity="",
                 )
                 | Q(
                     occasion__in=contracts.OF_ESCALATIONS,
                     escalation__isnull=False,
                     incident__isnull=True,
+                    task__isnull=True,
+                    severity="",
+                )
+                | Q(
+                    occasion=contracts.Occasion.TASK_OPENED,
+                    escalation__isnull=True,
+                    incident__isnull=True,
+                    task__isnull=False,
                     severity="",
                 )
                 | Q(
                     occasion__in=(contracts.Occasion.INCIDENT_OPENED, contracts.Occasion.INCIDENT_CLOSED),
                     escalation__isnull=True,
                     incident__isnull=False,
+                    task__isnull=True,
                     severity="",
                 )
                 | Q(
                     occasion=contracts.Occasion.INCIDENT_RAISED,
                     escalation__isnull=True,
                     incident__isnull=False,
+                    task__isnull=True,
                     severity__in=Severity.values(),
                 ),
                 name="notice_is_of_one_thing",
@@ -266,6 +289,6 @@ class Notice(models.Model):
         return f"{self.occasion} to {self.route_id}"
 
     @property
-    def about(self) -> Escalation | Incident | None:
+    def about(self) -> Escalation | Incident | HumanTask | None:
         """What it tells of; None for a test."""
-        return self.escalation or self.incident
+        return self.escalation or self.incident or self.task

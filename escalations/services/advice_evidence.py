@@ -4,12 +4,15 @@ from audit import canonical
 from escalations.advice_contracts import (
     AdviceEvidence,
     AlternativeEvidence,
+    ConsensusEvidence,
+    ConsultedEvidence,
     DroppedEvidence,
     RuleMatchEvidence,
     RuleOutputEvidence,
 )
 from runtime.advice.models import DecisionPackageRow, RuleOutput
 from runtime.advice.queries import packages, rule_outputs
+from runtime.contracts.decision import DecisionPackage
 from runtime.contracts.proposal import ProposalDocument
 from runtime.flows.models import Flow
 
@@ -54,6 +57,44 @@ def of_proposal(flow: Flow, asked: ProposalDocument) -> AdviceEvidence | None:
         ),
         dropped=tuple(DroppedEvidence(id=each.id, reason=each.reason) for each in package.dropped),
         rules=None if row.rule_output is None else _rules(row.rule_output),
+        consulted=_consulted(package),
+        consensus=_consensus(package),
+    )
+
+
+def _consulted(package: DecisionPackage) -> tuple[ConsultedEvidence, ...]:
+    found = package.consensus
+    dissenting = set() if found is None else {each.provider for each in found.dissent}
+    return tuple(
+        ConsultedEvidence(
+            provider=each["provider"],
+            capability=said["capability"],
+            state=said["state"],
+            counts=said["counts"],
+            dissents=each["provider"] in dissenting,
+            choice=said["choice"] or "",
+            confidence=said["confidence"],
+            reason=said["reason"],
+            dissent=tuple(said["dissent"]),
+        )
+        for each in package.consultations
+        for said in (each["consensus_metrics"],)
+    )
+
+
+def _consensus(package: DecisionPackage) -> ConsensusEvidence | None:
+    """None where nobody was consulted: such evidence has the bytes of before."""
+    found = package.consensus
+    if found is None or not found.asked:
+        return None
+    return ConsensusEvidence(
+        asked=found.asked,
+        answered=found.answered,
+        abstained=found.abstained,
+        leading=found.leading or "",
+        agreement=found.agreement,
+        support=found.support,
+        dispersion=found.dispersion,
     )
 
 

@@ -10,8 +10,9 @@ from uuid import UUID
 
 from django.conf import settings
 
-from audit import actors, canonical, events, ledger, signing
+from audit import actors, canonical, events, ledger
 from audit.payload_keys import PayloadClass
+from audit.sealing import own_key
 from audit.verification.verify import UNREADABLE
 from escalations import policy
 from escalations.contracts import WITH_DEADLINE, Closing, State
@@ -182,7 +183,7 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
             "nonce": secrets.token_hex(16),
         }
     )
-    signer = signing.signer()
+    signer = own_key.signer(tenant=row.tenant, at=order.at)
     question = Question.objects.create(
         escalation=row,
         number=number,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from audit import actors, canonical, events, signing
+from audit import actors, canonical, events
+from audit.sealing import own_key
 from escalations.contracts import DecisionState
 from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence
 from escalations.models import Decision, Escalation
@@ -193,7 +194,7 @@ def _store(
     if taken.superseded_intent_id is not None:
         stated["superseded_intent_id"] = taken.superseded_intent_id
     statement = canonical.encode(stated)
-    signer = signing.signer()
+    signer = own_key.signer(tenant=row.tenant, at=order.at)
     return Decision.objects.create(
         escalation=row,
         sequence=Decision.objects.filter(escalation=row).count() + 1,

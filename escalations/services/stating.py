@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from audit import actors, canonical, events, signing
+from audit import actors, canonical, events
+from audit.sealing import own_key
 from escalations import policy
 from escalations.contracts import Action, State
 from escalations.models import EffectStatement, Escalation
@@ -157,7 +158,7 @@ def _sign_and_store(
     if call.contradicts:
         words["contradicts"] = call.contradicts
     statement = canonical.encode(words)
-    signer = signing.signer()
+    signer = own_key.signer(tenant=row.tenant, at=locked.at)
     return EffectStatement.objects.create(
         intent_id=call.intent_id,
         target_key=call.target_key,

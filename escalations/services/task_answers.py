@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from audit import actors, canonical, cells, events, queries, signing
-from audit.events import Kind
-from escalations import task_policy
+from audit import actors, canonical, events
+from audit.sealing import own_key
+from escalations import recorded_tasks, task_policy
 from escalations.policy import Person
 from escalations.services import deciding, policy_context
 from escalations.task_policy import TaskContext
@@ -21,13 +21,10 @@ from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.redaction import RedactedIn
 from runtime.contracts.states import Impact
-from runtime.core import clock, mismatches, transactions
-from runtime.core.mismatches import Mismatch
+from runtime.core import clock, transactions
 from runtime.epochs.services import epochs
-from runtime.execution.models import HumanTask
 from runtime.execution.services import human_steps
 from runtime.execution.services.human_steps import LockedTask, SignedAnswer
-from runtime.flows.queries import recorded_flow
 from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import redaction, schemas
@@ -79,7 +76,7 @@ def answer(*, tenant: str, task_id: UUID, person: Person, request: TaskAnswer) -
 
 def context_of(locked: LockedTask, *, at: datetime) -> TaskContext:
     """What policy may know of a task at `at`, from its rows."""
-    agent, shown = locked.flow.agent, shown_of(locked.task)
+    agent, shown = locked.flow.agent, recorded_tasks.shown_of(locked.task)
     found = str(shown.get("impact", ""))
     return TaskContext(
         is_open=human_steps.is_open(locked, at=at),
@@ -92,54 +89,6 @@ def context_of(locked: LockedTask, *, at: datetime) -> TaskContext:
     )
 
 
-def shown_of(task: HumanTask) -> dict[str, Any]:
-    """What the task shows; empty where its words were erased, or cannot be read."""
-    try:
-        body = canonical.decode(cells.bytes_of(task.body) or b"")
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
-
-
-def compare(task: HumanTask) -> list[Mismatch]:
-    """What of a task, or of the intent that it belongs to, is not as the ledger has it."""
-    kinds = (Kind.TASK_OPENED, Kind.TASK_ANSWERED)
-    told = queries.list_payloads(tenant=task.tenant, stream=str(task.intent.flow_id), kinds=kinds)
-    own = {kind: said for kind, said in told if said["task_id"] == str(task.pk)}
-    recorded, answered = own.get(Kind.TASK_OPENED, {}), own.get(Kind.TASK_ANSWERED)
-    digest = recorded.get("task_hash", mismatches.NOT_RECORDED)
-    found = [mismatches.compare("humantask.body", str(task.pk), digest, task.body)]
-    held = {
-        "task_hash": task.task_hash,
-        "group": task.group,
-        "step": task.step,
-        "direction": task.direction,
-        "number": task.number,
-        "intent_id": str(task.intent_id),
-    }
-    for name, value in held.items():
-        if recorded.get(name) != value:
-            found.append(
-                mismatches.of_values(f"humantask.{name}", str(task.pk), recorded.get(name, ""), value)
-            )
-    if answered is not None:
-        found += [
-            mismatches.compare(
-                "humantask.statement", str(task.pk), answered["statement_digest"], task.statement
-            ),
-            mismatches.compare_committed(
-                "humantask.answer",
-                str(task.pk),
-                tenant=task.tenant,
-                commitment=answered["receipt_commitment"],
-                body=task.answer,
-            ),
-        ]
-    known = recorded_flow.of_flow(tenant=task.tenant, dfid=task.intent.flow_id)
-    found.append(known.compare_intent(task.intent))
-    return [mismatch for mismatch in found if mismatch is not None]
-
-
 def _refuse(locked: LockedTask, journal: Journal, person: Person, request: TaskAnswer) -> Problem | None:
     """What speaks against an answer, the gravest first."""
     waiting = epochs.refuse_while_recovering()
@@ -149,7 +98,7 @@ def _refuse(locked: LockedTask, journal: Journal, person: Person, request: TaskA
     denied = task_policy.may_answer(person, context, now_ms=timestamps.to_ms(journal.at))
     if denied is not None:
         return _problem(locked, denied.code, denied.why)
-    unlike = compare(locked.task)
+    unlike = recorded_tasks.compare(locked.task)
     if unlike:
         journal.add(*(mismatch.event() for mismatch in unlike))
         return _problem(locked, ProblemCode.TAMPERED, TAMPERED)
@@ -163,7 +112,7 @@ def _refuse(locked: LockedTask, journal: Journal, person: Person, request: TaskA
 
 def _unfit(locked: LockedTask, request: TaskAnswer) -> Problem | None:
     """An answer that the step cannot take: it does not fit the form, or has what is never stored."""
-    schema = shown_of(locked.task)["receipt_schema"]
+    schema = recorded_tasks.shown_of(locked.task)["receipt_schema"]
     found = schemas.violations(schema, dict(request.answer))
     if found:
         return Problem(
@@ -201,7 +150,7 @@ def _sign(locked: LockedTask, request: TaskAnswer, person: Person, *, at: dateti
             "nonce": secrets.token_hex(16),
         }
     )
-    signer = signing.signer()
+    signer = own_key.signer(tenant=task.tenant, at=at)
     return SignedAnswer(
         receipt=receipt, statement=statement, signature=signer.sign(statement), key_id=signer.key_id
     )

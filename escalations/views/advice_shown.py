@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from escalations.advice_contracts import AdviceEvidence
+from escalations.advice_contracts import AdviceEvidence, ConsensusEvidence, ConsultedEvidence
 from runtime.contracts.calibration import WHOLE_CONFIDENCE, UsedConfidence
+from runtime.core.views import labels
+from runtime.core.views.labels import Badge
+from runtime.flows.views import consultations_shown
 from runtime.kernel import effects
 from runtime.proposals.views import proposal_presenters
 
 _METHODS: Mapping[str, str] = {
     "adopt": "adopted what the rules say",
     "refine": "chose among the options",
+    "consult": "asks others first",
     "abstain": "abstained: a person should decide",
     "deny": "denied it",
 }
@@ -55,6 +59,34 @@ class MatchView:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsultedView:
+    """What one provider answered: claims of another agent."""
+
+    provider: str
+    capability: str
+    state: Badge
+    counts: bool
+    dissents: bool
+    choice: str
+    confidence: str
+    reason: str
+    dissent: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsensusView:
+    """How far the providers agree: counts, and shares of those that answered in per cent."""
+
+    asked: int
+    answered: int
+    abstained: int
+    leading: str
+    agreement: str
+    support: str
+    dispersion: str
+
+
+@dataclass(frozen=True, slots=True)
 class AdviceView:
     """The decision package of a proposal; `alternatives` are the best first."""
 
@@ -75,6 +107,8 @@ class AdviceView:
     conflicts: Sequence[tuple[str, str]]
     residuals: Sequence[str]
     differs: Sequence[str]
+    consulted: Sequence[ConsultedView]
+    consensus: ConsensusView | None
 
 
 def calibrated(used: UsedConfidence | None) -> CalibratedView | None:
@@ -137,6 +171,36 @@ def advice(found: AdviceEvidence | None, units: Mapping[str, str]) -> AdviceView
         conflicts=[] if rules is None else rules.conflicts,
         residuals=[] if rules is None else rules.residuals,
         differs=found.differs,
+        consulted=[_consulted(each) for each in found.consulted],
+        consensus=_consensus(found.consensus),
+    )
+
+
+def _consulted(each: ConsultedEvidence) -> ConsultedView:
+    return ConsultedView(
+        provider=each.provider,
+        capability=each.capability,
+        state=labels.badge(consultations_shown.STATES, each.state),
+        counts=each.counts,
+        dissents=each.dissents,
+        choice=each.choice,
+        confidence=_number(each.confidence),
+        reason=effects.visible(each.reason),
+        dissent=[effects.visible(said) for said in each.dissent],
+    )
+
+
+def _consensus(found: ConsensusEvidence | None) -> ConsensusView | None:
+    if found is None:
+        return None
+    return ConsensusView(
+        asked=found.asked,
+        answered=found.answered,
+        abstained=found.abstained,
+        leading=found.leading,
+        agreement=_percent(found.agreement),
+        support=_percent(found.support),
+        dispersion=_number(found.dispersion),
     )
 
 
@@ -151,6 +215,10 @@ def _does(action: str, params: Sequence[tuple[str, str]]) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
 
 
 def _share(millionths: int) -> str:

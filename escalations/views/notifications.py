@@ -1,4 +1,4 @@
-"""Notification routes: who is told of escalations and incidents outside the console. Admins manage them."""
+"""Notification routes: who is told of what outside the console. Admins manage them."""
 
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,7 @@ from audit.access.permissions import actor_of, may, require, signed_in, tenant_o
 from audit.access.roles import Permission
 from escalations import notice_presenters, notice_queries
 from escalations.models import NotificationRoute
-from escalations.notification_forms import LONGEST_AUDIENCE, RouteForm
+from escalations.notification_forms import LONGEST_AUDIENCE, LONGEST_GROUP, RouteForm
 from escalations.services.notices import routes
 from runtime.contracts.incident import Severity
 from runtime.contracts.problem import Problem
@@ -147,11 +147,13 @@ def _choices(form: RouteForm) -> dict[str, Any]:
         "form": form,
         "occasions": notice_presenters.OCCASIONS.items(),
         "incident_occasions": notice_presenters.INCIDENT_OCCASIONS.items(),
+        "task_occasions": notice_presenters.TASK_OCCASIONS.items(),
         "severities": [(value, notice_presenters.severity_words(value)) for value in Severity.values()],
         "families": notice_presenters.FAMILIES.items(),
         "impacts": [(value, labels.badge(labels.IMPACTS, value).word) for value in Impact.values()],
         "longest_name": routes.LONGEST_NAME,
         "longest_audience": LONGEST_AUDIENCE,
+        "longest_group": LONGEST_GROUP,
     }
 
 

@@ -27,8 +27,8 @@ _CHANGES: Final[Mapping[Change, str]] = {
 _STATES: Final[Mapping[str, Badge]] = {
     KindState.DRAFT: Badge("accent", "edit", "Draft"),
     KindState.ACTIVE: Badge("ok", "check", "Active"),
-    KindState.SUPERSEDED: Badge("", "clock", "Superseded"),
-    KindState.DISCARDED: Badge("", "cross", "Discarded"),
+    KindState.SUPERSEDED: Badge("idle", "clock", "Superseded"),
+    KindState.DISCARDED: Badge("idle", "cross", "Discarded"),
     "": Badge("danger", "cross", "Gone"),
 }
 

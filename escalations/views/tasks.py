@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from audit import canonical
 from audit.access.permissions import require, signed_in, tenant_of
 from audit.access.roles import Permission
-from escalations import forms, task_list, task_policy
+from escalations import forms, recorded_tasks, task_list, task_policy
 from escalations.policy import Denied
 from escalations.services import task_answers
 from escalations.views import posts
@@ -78,7 +78,7 @@ def show(request: HttpRequest, task_id: UUID) -> HttpResponse:
 def answer(request: HttpRequest, task_id: UUID) -> HttpResponse:
     """Take the answer. The service checks and records who may give one."""
     task = _get(request, task_id)
-    schema = task_answers.shown_of(task).get("receipt_schema", {})
+    schema = recorded_tasks.shown_of(task).get("receipt_schema", {})
     asked = forms.TaskForm(request.POST, schema=schema).read()
     if isinstance(asked, Problem):
         # It never reaches the service, which records all other refusals.
@@ -104,9 +104,9 @@ def _page(
     entered: Mapping[str, Any] | None = None,
 ) -> HttpResponse:
     task, at = _get(request, task_id), clock.now()
-    shown, person = task_answers.shown_of(task), person_of(request)
+    shown, person = recorded_tasks.shown_of(task), person_of(request)
     is_erased = task.intent.flow.erased_at is not None
-    mismatches = [] if is_erased else task_answers.compare(task)
+    mismatches = [] if is_erased else recorded_tasks.compare(task)
     schema = shown.get("receipt_schema", {})
     denied = _denied(task, request, at=at)
     fields = schema_form.fields(schema, {}, None if entered is None else dict(entered))
@@ -146,7 +146,7 @@ def _denied(task: HumanTask, request: HttpRequest, *, at: datetime) -> Denied | 
 
 
 def _row(task: HumanTask, groups: Sequence[str] | frozenset[str]) -> TaskRow:
-    shown = task_answers.shown_of(task)
+    shown = recorded_tasks.shown_of(task)
     return TaskRow(
         task=task,
         words=effects.visible(str(shown.get("instructions", ""))),

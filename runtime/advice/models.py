@@ -1,13 +1,14 @@
-"""Rule outputs and decision packages: each with its whole input, so that it can be made again."""
+"""Rule outputs and decision packages, each with its whole input to be made again from; consultations."""
 
 from django.db import models
 from django.db.models import Q
 
+from runtime.contracts.consultation import ConsultationState
 from runtime.contracts.decision import Method
 from runtime.contracts.ruleset import MatchStatus
 from runtime.core.ids import new_id
 from runtime.flows.models import Flow
-from runtime.registry.models import Ruleset
+from runtime.registry.models import Agent, Ruleset
 
 
 class RuleOutput(models.Model):
@@ -58,7 +59,7 @@ class DecisionPackageRow(models.Model):
                 condition=Q(method__in=[method.value for method in Method]), name="package_method_known"
             ),
             models.CheckConstraint(
-                condition=Q(method__in=["abstain", "deny"], needs_person=True)
+                condition=Q(method__in=["consult", "abstain", "deny"], needs_person=True)
                 | Q(method__in=["adopt", "refine"], needs_person=False),
                 name="package_person_goes_with_its_method",
             ),
@@ -66,3 +67,50 @@ class DecisionPackageRow(models.Model):
 
     def __str__(self) -> str:
         return str(self.decision_id)
+
+
+class Consultation(models.Model):
+    """A question to one provider about the options of a flow, and the message that answered it.
+
+    What was asked and answered is not here but in the payloads of both messages. `cost_micros` is what it may
+    cost, in millionths of a cost unit.
+    """
+
+    consultation_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.CharField(max_length=64, default="default")
+    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="consultations")
+    provider = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="consultations")
+    capability = models.CharField(max_length=128)
+    request = models.OneToOneField("runtime.Message", on_delete=models.PROTECT, related_name="consultation")
+    answer = models.OneToOneField(
+        "runtime.Message", null=True, blank=True, on_delete=models.PROTECT, related_name="answers"
+    )
+    cost_micros = models.PositiveBigIntegerField()
+    asked_at = models.DateTimeField()
+    deadline = models.DateTimeField()
+    state = models.CharField(max_length=8, choices=ConsultationState.pairs(), default=ConsultationState.ASKED)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("consultation_id",)
+        constraints = (
+            models.UniqueConstraint(fields=("flow", "provider"), name="consultation_once_of_a_provider"),
+            models.CheckConstraint(
+                condition=Q(state=ConsultationState.ASKED, ended_at__isnull=True, answer__isnull=True)
+                | Q(state=ConsultationState.OVERDUE, ended_at__isnull=False, answer__isnull=True)
+                | Q(
+                    state__in=[ConsultationState.ANSWERED, ConsultationState.DECLINED],
+                    ended_at__isnull=False,
+                    answer__isnull=False,
+                ),
+                name="consultation_ends_once",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("deadline",), condition=Q(state=ConsultationState.ASKED), name="consultation_to_end"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return str(self.consultation_id)

@@ -16,8 +16,10 @@ from pydantic import (
 )
 
 from audit import canonical
+from audit.canonical import MAX_SAFE_INTEGER
 from runtime.contracts import timestamps
-from runtime.contracts.document import is_none
+from runtime.contracts.document import is_empty, is_none
+from runtime.contracts.source_labels import Labels
 from runtime.contracts.states import StepType
 from runtime.contracts.workflow import InstructionName
 
@@ -53,8 +55,10 @@ Dfid = Annotated[
     str,
     StringConstraints(pattern=DFID),
 ]
+# An id of the agent's own users, no name and no address: it stands in the ledger, where nothing is erased.
+# It has no colon, so that it never looks like a person or an agent of this house.
+UserClaim = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.|~-]*$", max_length=128)]
 Digest = Annotated[str, StringConstraints(pattern=r"^(sha256:)?[0-9a-f]{64}$")]
-Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@#-]*$", max_length=128)]
 Trigger = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
@@ -94,6 +98,8 @@ class HandshakeAnswer(Body):
     protocol_version: str
     runtime_version: str
     agent_status: str
+    # Its level of autonomy: AUTONOMOUS, SUPERVISED or READ_ONLY.
+    autonomy: str
     epoch: int
     policy_kinds: tuple[NegotiatedKind, ...]
 
@@ -123,10 +129,11 @@ class SchemaDocument(Body):
 
 
 class FlowRequest(Body):
-    """What started the flow: a sentence or an object."""
+    """What started the flow: a sentence or an object; and for which user the agent says that it acts."""
 
     trigger: Trigger | dict[str, JsonValue]
     parent_dfid: Dfid | None = None
+    delegated_user_id: UserClaim | None = None
 
 
 class FlowState(Body):
@@ -136,12 +143,26 @@ class FlowState(Body):
     state: str
 
 
+class ModelClaims(Body):
+    """What the agent says of the model that it used: nobody checks it. `decoding` is the method, in words."""
+
+    model_version: Printable | None = None
+    temperature: (
+        Annotated[int, Field(ge=0, le=100)]
+        | Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+        | None
+    ) = None
+    seed: Annotated[int, Field(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)] | None = None
+    decoding: Printable | None = None
+
+
 class UsageRequest(Body):
     """What the agent's reasoning has used since its last report: deltas, cost as a decimal string."""
 
     tokens: Annotated[int, Field(ge=0, le=MAX_USAGE)]
     cost_usd: CostUsd | None = None
     tool_calls: Annotated[int, Field(ge=0, le=MAX_USAGE)] | None = None
+    model: ModelClaims | None = None
 
 
 class ComputeLeft(Body):
@@ -191,6 +212,8 @@ class FlowView(Body):
     parent_dfid: str | None
     children: tuple[str, ...]
     budget: FlowBudget
+    # The agent's level of autonomy: AUTONOMOUS, SUPERVISED or READ_ONLY.
+    autonomy: str
     workflow: FlowPosition | None = Field(default=None, exclude_if=is_none)
 
 
@@ -200,7 +223,7 @@ class StepRequest(Body):
     step_type: StepType
     digest: Digest
     payload_ref: Annotated[str, StringConstraints(pattern=r"^[!-~]+$", max_length=500)] | None = None
-    source_labels: Annotated[tuple[Label, ...], Field(max_length=20)] = ()
+    source_labels: Labels = ()
     summary: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
 
 
@@ -337,13 +360,17 @@ class MemoryRequest(Body):
 
 
 class MemoryAnswer(Body):
-    """A version that was just written; `quarantined`: it reaches no context until an admin releases it."""
+    """A version that was just written; `quarantined`: it reaches no context until an admin releases it.
+
+    `reasons` say why it waits, as codes; without it there are none.
+    """
 
     scope: str
     key: str
     version: int
     digest: str
     quarantined: bool
+    reasons: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
     expires_at: At | None
 
 
@@ -378,26 +405,6 @@ class ArtifactAnswer(Body):
 
     digest: str
     registered_at: At
-
-
-class FactRequest(Body):
-    """A new value of a fact: any JSON value."""
-
-    value: JsonValue
-
-
-class FactVersion(Body):
-    """A version of a fact that was just written. `etag` is the header's value, quotes included."""
-
-    path: str
-    version: int
-    etag: str
-
-
-class FactView(FactVersion):
-    """One version of a fact, with its value."""
-
-    value: JsonValue
 
 
 class VerdictReason(BaseModel):

@@ -1,6 +1,7 @@
 """What a recommendation is made of, and the Decision Package that it comes to (IAE 3.3.3). It is advice.
 
-Fields of the package have the names of the paper; `method`, `dropped` and `consultation_note` are added.
+Fields of the package have the names of the paper; `method`, `dropped`, `consensus` and `consultation_note`
+are added.
 """
 
 from enum import StrEnum
@@ -8,12 +9,15 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue, StringConstraints
 
+from runtime.contracts.consultation import Consensus, Consulted
 from runtime.contracts.document import Contract, is_none
 from runtime.contracts.kind_types import ParamName
 from runtime.contracts.policy_kind import RiskTier
 from runtime.contracts.ruleset import ActionName, Certainty, RuleResult
 
-DER_VERSION = "1.0.0"
+DER_VERSION = "1.1.0"
+# Of packages that were made before anybody could be consulted.
+FIRST_DER_VERSION = "1.0.0"
 MAX_OBJECTIVES = 20
 MAX_OPTIONS = 100
 
@@ -31,6 +35,7 @@ class Method(StrEnum):
 
     ADOPT = "adopt"
     REFINE = "refine"
+    CONSULT = "consult"
     ABSTAIN = "abstain"
     DENY = "deny"
 
@@ -93,6 +98,18 @@ class RuleOutputFacts(Contract):
     result: RuleResult
 
 
+class ConsultationInput(Contract):
+    """Who was consulted so far, whether others shall be, and who could be.
+
+    `providers` are those that would be asked now, by agent id; `why_none` says why there are none.
+    """
+
+    wanted: bool = False
+    providers: tuple[str, ...] = ()
+    why_none: str = ""
+    consulted: tuple[Consulted, ...] = ()
+
+
 class DecisionInput(Contract):
     """Everything that a recommendation is made from, as it is stored: the same input gives the same package.
 
@@ -114,6 +131,8 @@ class DecisionInput(Contract):
     time_left_s: int | None
     cost_left_usd: str | None
     salt: str
+    # Absent in what was stored before anybody could be consulted.
+    consultation: ConsultationInput | None = Field(default=None, exclude_if=is_none)
 
 
 class SelectedAction(Contract):
@@ -224,5 +243,6 @@ class DecisionPackage(Contract):
     consultation_note: str
     budgets: Budgets
     policy_requirements: tuple[PolicyRequirement, ...]
+    consensus: Consensus | None = Field(default=None, exclude_if=is_none)
     # Stored, and sent to nobody.
     salt: str | None = Field(default=None, exclude_if=is_none)

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 from typing_extensions import TypedDict
 
 from audit.canonical import MAX_SAFE_INTEGER
-from runtime.contracts.api_schemas import FACT_PATH, Body, Dfid, Trigger
+from runtime.contracts.api_schemas import FACT_PATH, Body, Dfid, Trigger, UserClaim
 
 MAX_WINDOW_S = 86_400
 MAX_SEEN = 100
@@ -57,15 +57,17 @@ class ProposalEnvelope(Body):
 class ProposalCall(ProposalEnvelope):
     """A proposal with all that it stands on, in one call: `POST /proposals`.
 
-    With `dfid` it is a further try in a flow of the agent; without, it opens one, for which alone `trigger`
-    and `parent_dfid` count. It stands on `context_ref`, a context of that flow, or else on the one that the
-    call compiles (`context: "current"`): only then counts what the agent has `seen`, facts by their version.
+    With `dfid` it is a further try in a flow of the agent; without, it opens one, for which alone `trigger`,
+    `parent_dfid` and `delegated_user_id` count. It stands on `context_ref`, a context of that flow, or
+    else on the one that the call compiles (`context: "current"`): only then counts what the agent has
+    `seen`, facts by their version.
     """
 
     trigger: Trigger | dict[str, JsonValue] | None = None
     parent_dfid: Dfid | None = None
     context: Literal["current"] | None = None
     seen: SeenVersions | None = None
+    delegated_user_id: UserClaim | None = None
 
 
 class ProposalBatch(Body):

@@ -5,7 +5,9 @@ from typing import Any
 from pydantic import Field
 
 from runtime.contracts.document import Contract, is_none
-from runtime.contracts.states import AgentRole, AgentStatus
+from runtime.contracts.reasons import Reason
+from runtime.contracts.ruleset import CedarAnswers
+from runtime.contracts.states import AgentRole, AgentStatus, AutonomyLevel
 from runtime.contracts.workflow import StepHistory, WorkflowFold
 
 
@@ -75,6 +77,15 @@ class DecisionFacts(Contract):
     needs_person: bool
 
 
+class ToolFacts(Contract):
+    """A tool of an MCP server: the digest of its pinned description, or why it is refused."""
+
+    server: str
+    tool: str
+    pinned: str
+    refused: Reason | None = None
+
+
 class Facts(Contract):
     """`world` is the live facts by path; `history` is loaded only where a rule or a rate limit reads it.
 
@@ -94,6 +105,8 @@ class Facts(Contract):
     resources: tuple[ResourceFacts, ...] | None = Field(default=None, exclude_if=is_none)
     # When the required evidence came, in Unix milliseconds, by sort and name (`step:self_check`).
     evidence: dict[str, int] | None = Field(default=None, exclude_if=is_none)
+    # How old required facts may be, in seconds, where the ontology says it and the kind does not; by name.
+    max_ages: dict[str, int] | None = Field(default=None, exclude_if=is_none)
     # The decision package that the proposal names, loaded only where the kind asks for one.
     decision: DecisionFacts | None = Field(default=None, exclude_if=is_none)
     # Why the kind in force is not evaluated; no value where it is.
@@ -102,3 +115,14 @@ class Facts(Contract):
     workflow: WorkflowFold | None = Field(default=None, exclude_if=is_none)
     # The steps of the flow in it, loaded only where the kind reads them.
     steps: StepHistory | None = Field(default=None, exclude_if=is_none)
+    # The tools of MCP servers that the kind calls, loaded only where it calls any.
+    tools: tuple[ToolFacts, ...] | None = Field(default=None, exclude_if=is_none)
+    # The agent's level of autonomy as the ledger has it; no value where it is AUTONOMOUS.
+    autonomy: AutonomyLevel | None = Field(default=None, exclude_if=is_none)
+    # The labels that the agent has, in order, loaded only where the manifest or the kind asks for them.
+    labels: tuple[str, ...] | None = Field(default=None, exclude_if=is_none)
+    # Which version of each fact of `world` was read, and the last numbered version of the world then.
+    world_versions: dict[str, int] | None = Field(default=None, exclude_if=is_none)
+    world_version_id: int | None = Field(default=None, exclude_if=is_none)
+    # What the Cedar policies of the kind's rulesets said, by `name@version`; loaded only where there are any.
+    cedar: dict[str, CedarAnswers] | None = Field(default=None, exclude_if=is_none)

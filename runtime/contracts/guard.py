@@ -54,6 +54,13 @@ class GuardRunState(Choice):
     FAILED = "FAILED"
 
 
+class ReviewOrigin(Choice):
+    """Who asks for a review: a soft guard, or a person for an item of memory that the flow received."""
+
+    GUARD = "GUARD"
+    MEMORY = "MEMORY"
+
+
 class ReviewState(Choice):
     """A flag waits for a person until one has looked."""
 

@@ -15,6 +15,7 @@ from runtime.contracts.kind_types import (
     Source,
     TargetName,
     Template,
+    ToolName,
 )
 
 
@@ -24,11 +25,12 @@ class ExecutorKind(StrEnum):
     HTTP = "http"
     SIMULATED = "simulated"
     HUMAN = "human"
+    MCP = "mcp"
 
     @property
     def calls_target(self) -> bool:
         """Whether it calls a target; the others touch nothing outside."""
-        return self is ExecutorKind.HTTP
+        return self in (ExecutorKind.HTTP, ExecutorKind.MCP)
 
     @property
     def is_called(self) -> bool:
@@ -98,6 +100,39 @@ class HumanWork(Contract):
     undo: Template | None = Field(default=None, exclude_if=is_none)
 
 
+class CallbackWait(Contract):
+    """A target that answers 202 reports the result later, until `deadline_s` seconds after the call.
+
+    The body of the call gets the member `callback_url`, where the target sends it.
+    """
+
+    deadline_s: Annotated[int, Field(ge=1, le=2_592_000)]
+
+
+class ToolCall(Contract):
+    """A tool of an MCP server; `arguments` is a CEL map, by default the parameters as they are."""
+
+    name: ToolName
+    arguments: Source | None = Field(default=None, exclude_if=is_none)
+
+
+class OnToolError(StrEnum):
+    """What it means that a tool reports an error of its own.
+
+    UNKNOWN: it may have done some of it, and a person is asked. FAILED: it has done nothing.
+    """
+
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+
+
+class ToolUse(ToolCall):
+    """The tool that a step calls, and the one that undoes it."""
+
+    undo: ToolCall | None = Field(default=None, exclude_if=is_none)
+    on_error: OnToolError = OnToolError.UNKNOWN
+
+
 class Step(Contract):
     """One call to the outside world and what undoes it.
 
@@ -118,11 +153,18 @@ class Step(Contract):
     receipt_schema: JsonSchema | None = Field(default=None, exclude_if=is_none)
     on_misfit: ReceiptCheck | None = Field(default=None, exclude_if=is_none)
     human: HumanWork | None = Field(default=None, exclude_if=is_none)
+    callback: CallbackWait | None = Field(default=None, exclude_if=is_none)
+    tool: ToolUse | None = Field(default=None, exclude_if=is_none)
 
     @property
     def is_undone(self) -> bool:
         """Whether something undoes it."""
-        return self.compensate is not None or (self.human is not None and self.human.undo is not None)
+        undoing = (
+            self.compensate,
+            None if self.human is None else self.human.undo,
+            None if self.tool is None else self.tool.undo,
+        )
+        return any(one is not None for one in undoing)
 
     @property
     def misfit(self) -> ReceiptCheck:
@@ -149,7 +191,25 @@ class Step(Contract):
         return self
 
     @model_validator(mode="after")
+    def _callback_is_asked_of_a_target(self) -> Self:
+        if self.callback is not None and self.executor is not ExecutorKind.HTTP:
+            raise ValueError("callback is of http steps")
+        return self
+
+    @model_validator(mode="after")
     def _call_is_named(self) -> Self:
-        if self.executor.calls_target and (self.target is None or self.request is None):
+        if self.executor is ExecutorKind.HTTP and (self.target is None or self.request is None):
             raise ValueError("an http step needs target and request")
+        return self
+
+    @model_validator(mode="after")
+    def _tool_is_named(self) -> Self:
+        if (self.executor is ExecutorKind.MCP) is not (self.tool is not None):
+            raise ValueError("an mcp step needs tool, and only that has it")
+        if self.tool is None:
+            return self
+        if self.target is None:
+            raise ValueError("an mcp step needs the target whose tool it calls")
+        if any(part is not None for part in (self.request, self.compensate, self.probe)):
+            raise ValueError("request, compensate and probe are of http steps; a tool has undo")
         return self

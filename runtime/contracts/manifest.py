@@ -8,9 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
 
+from runtime.contracts.autonomy import AutonomyRule
 from runtime.contracts.calibration import ConfidenceUse, is_stated
-from runtime.contracts.document import Contract, Id, is_none
-from runtime.contracts.kind_types import KindName, SemVer, Slug
+from runtime.contracts.consultation import ConsultationBudget
+from runtime.contracts.document import Contract, Id, is_empty, is_none
+from runtime.contracts.kind_types import Environment, KindName, SemVer, Slug
+from runtime.contracts.source_labels import Label, LabelRule, LabelSeconds
 
 DEFAULT_RETRY_WINDOW_S = 600
 
@@ -89,6 +92,8 @@ class MemoryScope(Contract):
     scope: Slug
     # Behind a before-validator pydantic no longer knows that the input was JSON, and strict enums fail.
     access: Annotated[MemoryAccess, Field(strict=False)] = MemoryAccess.READ
+    # More writes of the agent within a minute wait in quarantine; without it, DEFAULT_WRITES_PER_MINUTE.
+    writes_per_minute: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, exclude_if=is_none)
 
 
 class ManifestDocument(Contract):
@@ -122,3 +127,30 @@ class ManifestDocument(Contract):
     workflow: WorkflowName | None = Field(default=None, exclude_if=is_none)
     # Whether what it states is compared as it is, or as its active calibration maps have it.
     confidence: ConfidenceUse = Field(default=ConfidenceUse.STATED, exclude_if=is_stated)
+    # To whom it may send messages; without it, to every agent of its tenant.
+    messages_to: Annotated[tuple[AgentId, ...], Field(max_length=200)] | None = Field(
+        default=None, exclude_if=is_none
+    )
+    # Raw Ed25519 public key in base64: with it, only messages that carry its signature are taken.
+    message_key: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{43}=$")] | None = Field(
+        default=None, exclude_if=is_none
+    )
+    # What it may advertise to other agents; without it, everything.
+    advertises: Annotated[tuple[Slug, ...], Field(max_length=200)] | None = Field(
+        default=None, exclude_if=is_none
+    )
+    # What lowers its level of autonomy; without it, the defaults of `runtime.contracts.autonomy`.
+    autonomy: AutonomyRule | None = Field(default=None, exclude_if=is_none)
+    # Where it may work, as its key says; without any, everywhere.
+    environments: Annotated[tuple[Environment, ...], Field(max_length=20)] = Field(
+        default=(), exclude_if=is_empty
+    )
+    # What is asked once it has a label; and after how many seconds a label ends by itself.
+    label_rules: Annotated[tuple[LabelRule, ...], Field(max_length=50)] = Field(
+        default=(), exclude_if=is_empty
+    )
+    labels_end_after_s: Annotated[dict[Label, LabelSeconds], Field(max_length=200)] = Field(
+        default_factory=dict, exclude_if=is_empty
+    )
+    # What its flows may spend on consulting other agents; without it, they consult nobody.
+    consultations: ConsultationBudget | None = Field(default=None, exclude_if=is_none)

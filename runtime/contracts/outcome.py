@@ -32,6 +32,8 @@ class RenderedIntent(Contract):
     # The kind's rules for what of a receipt is stored.
     redact: tuple[Redaction, ...] = Field(default=(), exclude_if=is_empty)
     salt: str | None = Field(default=None, exclude_if=is_none)
+    # What its results are labelled with, as the kind said then.
+    labels: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
 
 
 class Deviation(Contract):

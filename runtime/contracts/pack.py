@@ -1,14 +1,16 @@
 """A pack: the file that brings kinds, agents, targets and a first world state."""
 
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, JsonValue, StringConstraints
+from pydantic import AfterValidator, Field, JsonValue, StringConstraints, model_validator
 
 from runtime.contracts import states
-from runtime.contracts.document import Contract, Words, is_empty
+from runtime.contracts.document import Contract, Words, is_empty, is_none
 from runtime.contracts.guard import GuardDocument
 from runtime.contracts.kind_types import Segment, SemVer, Slug, TargetName, Title
 from runtime.contracts.manifest import AgentId, ManifestDocument
+from runtime.contracts.ontology import OntologyDocument
 from runtime.contracts.policy_kind import Invariant, KindDocument
 from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.workflow import WorkflowDocument
@@ -29,13 +31,21 @@ class PackResource(Contract):
     unit: Words
 
 
+class TargetProtocol(StrEnum):
+    """How a target is spoken to: by the requests of steps, or as an MCP server over Streamable HTTP."""
+
+    HTTP = "http"
+    MCP = "mcp"
+
+
 class PackTarget(Contract):
     """A deployment setting: where steps go and which environment variable holds the signing secret.
 
     It is not part of any kind's hash. Without `secret_env` the calls are unsigned. `refuses` are the statuses
     that mean: not done, and will not be. A target that `honours_keys` does once what is sent twice under one
     `Idempotency-Key`. `health` is a path that answers 2xx while the target can work. `deep_link` is where
-    people look a call up by its key: a page of the target's own console.
+    people look a call up by its key: a page of the target's own console. Of an MCP server (`protocol: mcp`)
+    `base_url` is its endpoint, and the variable holds the token that it wants as a Bearer.
     """
 
     base_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$", max_length=500)]
@@ -53,6 +63,15 @@ class PackTarget(Contract):
         ]
         | None
     ) = None
+    protocol: TargetProtocol = TargetProtocol.HTTP
+
+    @model_validator(mode="after")
+    def _declares_what_its_protocol_knows(self) -> Self:
+        if self.protocol is TargetProtocol.MCP and (self.refuses or self.honours_keys or self.health):
+            raise ValueError(
+                "refuses, honours_keys and health are of http targets: MCP knows nothing of them"
+            )
+        return self
 
 
 class PackAgent(Contract):
@@ -83,3 +102,4 @@ class PackDocument(Contract):
         default=(), exclude_if=is_empty
     )
     rulesets: tuple[RulesetDocument, ...] = Field(default=(), exclude_if=is_empty)
+    ontology: OntologyDocument | None = Field(default=None, exclude_if=is_none)

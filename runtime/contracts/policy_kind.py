@@ -15,9 +15,11 @@ from runtime.contracts.kind_steps import Step
 from runtime.contracts.kind_types import (
     MAX_ASSERTIONS,
     MAX_GIVEN,
+    MAX_JURISDICTIONS,
     MAX_OUTPUTS,
     MAX_RULESETS,
     JsonSchema,
+    Jurisdiction,
     KindName,
     OnFail,
     ParamName,
@@ -32,6 +34,7 @@ from runtime.contracts.kind_types import (
 from runtime.contracts.redaction import MOST_REDACTIONS, Redaction
 from runtime.contracts.retention import MOST_DAYS
 from runtime.contracts.scoring import Scoring
+from runtime.contracts.source_labels import Labels
 from runtime.contracts.states import StepType
 
 _OTHER_SORTS = 3
@@ -347,12 +350,25 @@ class KindDocument(Contract):
     )
     # Whether a proposal must be what a decision package of its flow selected.
     follows_decision: bool = Field(default=False, exclude_if=is_false)
+    # Whether the manifest must say by which model and which evaluators the agent works.
+    strict: bool = Field(default=False, exclude_if=is_false)
+    # What its results are labelled with: who gets one has these labels from then on.
+    labels: Labels = Field(default=(), exclude_if=is_empty)
+    # Whose law its actions are under, for people and in what leaves the house: it changes no verdict.
+    jurisdiction: Annotated[tuple[Jurisdiction, ...], Field(max_length=MAX_JURISDICTIONS)] = Field(
+        default=(), exclude_if=is_empty
+    )
 
     @model_validator(mode="after")
     def _asks_one_way(self) -> Self:
         if self.requires_context and self.context_current is not None:
             raise ValueError("requires_context contradicts context_current: allowed")
         return self
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether something runs or is reserved once it is accepted; the rest is only judged and recorded."""
+        return bool(self.steps or self.claims)
 
     @property
     def asks_receipts(self) -> bool:
@@ -404,6 +420,18 @@ class KindDocument(Contract):
             return frozenset()
         called = (step.target for step in self.steps if step.executor.calls_target)
         return frozenset(target for target in called if target is not None)
+
+    @property
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """The tools of MCP servers that its steps call and undo by, each once, as (target, tool)."""
+        found = (
+            (step.target or "", call.name)
+            for step in self.steps
+            if step.tool is not None
+            for call in (step.tool, step.tool.undo)
+            if call is not None
+        )
+        return tuple(dict.fromkeys(found))
 
     @property
     def confidence_threshold(self) -> float:

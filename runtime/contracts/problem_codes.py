@@ -75,6 +75,28 @@ class ProblemCode(StrEnum):
         "NOT_FOUND", 404, "Not found", "Nothing exists at this URL or under this name, or you may not see it."
     )
     TIMEOUT = _request("TIMEOUT", 408, "Request timed out", "The request did not arrive in time.")
+    INVALID_SCHEMA = _request(
+        "INVALID_SCHEMA",
+        422,
+        "Message does not fit",
+        "The envelope of a message, or its payload, is not of the form of its type; see `violations`.",
+    )
+    MESSAGE_ID_REUSED = _request(
+        "MESSAGE_ID_REUSED",
+        409,
+        "Message id reused",
+        "Another message was sent with this `message_id`, or it was erased since.",
+    )
+    MESSAGE_DEAD = _request(
+        "MESSAGE_DEAD", 410, "Message is dead", "The message became a dead letter before it was taken."
+    )
+    RATE_LIMITED = _request(
+        "RATE_LIMITED",
+        429,
+        "Too many messages",
+        "The conversation has too many messages in a minute, or the mailbox of the recipient is full.",
+        is_retriable=True,
+    )
     IDEMPOTENCY_KEY_MISSING = _request(
         "IDEMPOTENCY_KEY_MISSING", 400, "Idempotency-Key missing", "The call needs an `Idempotency-Key`."
     )
@@ -101,6 +123,12 @@ class ProblemCode(StrEnum):
         "The runtime failed; retry with the same key.",
         is_retriable=True,
     )
+    SIGNING_KEY_ENDED = _request(
+        "SIGNING_KEY_ENDED",
+        503,
+        "The signing key has ended",
+        "The server signs with a key that was replaced; it must be restarted with the one in use.",
+    )
     TEMPORARILY_UNAVAILABLE = _request(
         "TEMPORARILY_UNAVAILABLE",
         503,
@@ -109,6 +137,12 @@ class ProblemCode(StrEnum):
         is_retriable=True,
     )
 
+    CALLBACK_NOT_FOUND = _request(
+        "CALLBACK_NOT_FOUND", 404, "Callback not found", "No call has this callback address."
+    )
+    CALLBACK_CLOSED = _request(
+        "CALLBACK_CLOSED", 410, "Callback is closed", "The call's result is known: nothing more is taken."
+    )
     UNAUTHENTICATED = _access(
         "UNAUTHENTICATED", 401, "Not authenticated", "No valid key, session or token was sent."
     )
@@ -141,7 +175,10 @@ class ProblemCode(StrEnum):
         other_status=409,
     )
     CAPABILITY_NOT_FOUND = _access(
-        "CAPABILITY_NOT_FOUND", 404, "Policy kind not found", "No active policy kind has this name."
+        "CAPABILITY_NOT_FOUND",
+        404,
+        "Capability not found",
+        "No active policy kind has this name, or no agent that can be reached is or offers what is wanted.",
     )
     VERSION_UNSUPPORTED = _access(
         "VERSION_UNSUPPORTED",
@@ -151,6 +188,12 @@ class ProblemCode(StrEnum):
         other_status=404,
     )
 
+    SIGNATURE_INVALID = _access(
+        "SIGNATURE_INVALID",
+        403,
+        "Signature not valid",
+        "The body is not signed with the target's secret, or the signature is over five minutes old.",
+    )
     FLOW_NOT_FOUND = _flow("FLOW_NOT_FOUND", 404, "Flow not found", "No flow of this agent has this DFID.")
     RULESET_NOT_FOUND = _flow(
         "RULESET_NOT_FOUND",
@@ -166,6 +209,18 @@ class ProblemCode(StrEnum):
         404,
         "Decision package not found",
         "The flow has no decision package of this id.",
+    )
+    NOT_CONSULTED = _flow(
+        "NOT_CONSULTED",
+        409,
+        "Nobody to consult",
+        "No provider that may be asked offers the capability within the budgets, or all were asked before.",
+    )
+    CONSULTATION_ENDED = _flow(
+        "CONSULTATION_ENDED",
+        409,
+        "Consultation has ended",
+        "The consultation was answered before, or its deadline has passed: the answer is not taken.",
     )
     TOO_MUCH_ADVICE = _flow(
         "TOO_MUCH_ADVICE",
@@ -219,7 +274,10 @@ class ProblemCode(StrEnum):
         "ALREADY_CLAIMED", 409, "Already being executed", "Too late to cancel: a worker has the intent."
     )
     BUDGET_EXCEEDED = _flow(
-        "BUDGET_EXCEEDED", 429, "Budget exceeded", "The flow exceeded its compute budget, and is aborted."
+        "BUDGET_EXCEEDED",
+        429,
+        "Budget exceeded",
+        "The flow exceeded its compute budget, and is aborted; or a conversation has used up its messages.",
     )
     TOO_DEEP = _flow("TOO_DEEP", 409, "Too many levels", "The flow would be too many levels below the root.")
     TOO_MANY_CHILDREN = _flow(
@@ -237,6 +295,12 @@ class ProblemCode(StrEnum):
     TOO_MANY_ARTIFACTS = _flow(
         "TOO_MANY_ARTIFACTS", 409, "Too many artifacts", "The agent has the maximum number of artifacts."
     )
+    TOO_MANY_TASK_CHANGES = _flow(
+        "TOO_MANY_TASK_CHANGES",
+        409,
+        "Too many task changes",
+        "The context of the task has the maximum number of versions.",
+    )
     TOO_MANY_TIMERS = _flow(
         "TOO_MANY_TIMERS", 409, "Too many timers", "The agent has the maximum number of timers."
     )
@@ -245,6 +309,27 @@ class ProblemCode(StrEnum):
     )
     FACT_NOT_FOUND = _flow(
         "FACT_NOT_FOUND", 404, "Fact not found", "No fact has this path, or not this version."
+    )
+    FACT_NOT_AS_DECLARED = _flow(
+        "FACT_NOT_AS_DECLARED",
+        422,
+        "Fact not as declared",
+        "The value does not fit what the ontology declares of the fact, or comes from another source.",
+    )
+    ONTOLOGY_NOT_FOUND = _flow(
+        "ONTOLOGY_NOT_FOUND", 404, "Ontology not found", "No ontology has this schema_version."
+    )
+    WORLD_VERSION_NOT_FOUND = _flow(
+        "WORLD_VERSION_NOT_FOUND",
+        404,
+        "World version not found",
+        "No version of the world has this number, or the write is not numbered yet.",
+    )
+    WORLD_VERSION_NOT_KEPT = _flow(
+        "WORLD_VERSION_NOT_KEPT",
+        410,
+        "World version not kept",
+        "Versions of facts that it may have held were deleted when their time was over.",
     )
     VERSION_MISMATCH = _flow(
         "VERSION_MISMATCH",
@@ -540,6 +625,18 @@ class ProblemCode(StrEnum):
     STATUS_NOT_ALLOWED = _admin(
         "STATUS_NOT_ALLOWED", 409, "Status change not allowed", "This status cannot follow the current one."
     )
+    AUTONOMY_MOVED = _admin(
+        "AUTONOMY_MOVED", 409, "Level has changed", "The level of autonomy has changed since it was shown."
+    )
+    AUTONOMY_NOT_RAISED = _admin(
+        "AUTONOMY_NOT_RAISED",
+        409,
+        "Not a higher level",
+        "A person only raises a level of autonomy, and of an agent that is not retired.",
+    )
+    LABELS_MOVED = _admin(
+        "LABELS_MOVED", 409, "Labels have changed", "The agent's labels have changed since they were shown."
+    )
     STATUS_UNKNOWN = _admin("STATUS_UNKNOWN", 422, "Unknown status", "It is not a status.")
     ID_NOT_TYPED = _admin("ID_NOT_TYPED", 422, "Id not typed", "The id was not typed to confirm.")
     NO_MANIFEST = _admin(
@@ -582,6 +679,10 @@ class ProblemCode(StrEnum):
     )
     KIND_ACTIVE = _admin("KIND_ACTIVE", 409, "Policy kind already active", "The version is already active.")
     KIND_DISCARDED = _admin("KIND_DISCARDED", 409, "Policy kind was discarded", "The draft was discarded.")
+    TOOL_MOVED = _admin(
+        "TOOL_MOVED", 409, "Tool changed", "The server describes the tool otherwise than was shown, or not."
+    )
+    TOOL_PINNED = _admin("TOOL_PINNED", 409, "Tool is pinned", "The tool is pinned as it is described.")
     KIND_NOT_A_DRAFT = _admin(
         "KIND_NOT_A_DRAFT", 409, "Not a draft", "Only a draft of a policy kind can be discarded."
     )
@@ -599,6 +700,21 @@ class ProblemCode(StrEnum):
     RULESET_DISCARDED = _admin("RULESET_DISCARDED", 409, "Ruleset was discarded", "The draft was discarded.")
     RULESET_NOT_A_DRAFT = _admin(
         "RULESET_NOT_A_DRAFT", 409, "Not a draft", "Only a draft of a ruleset can be discarded."
+    )
+    ONTOLOGY_UNSOUND = _admin(
+        "ONTOLOGY_UNSOUND", 422, "Ontology is invalid", "The ontology is invalid; `violations` lists why."
+    )
+    ONTOLOGY_MOVED = _admin(
+        "ONTOLOGY_MOVED", 409, "Another version is active", "Another one was activated since it was shown."
+    )
+    ONTOLOGY_ACTIVE = _admin(
+        "ONTOLOGY_ACTIVE", 409, "Ontology already active", "The version is already active."
+    )
+    ONTOLOGY_DISCARDED = _admin(
+        "ONTOLOGY_DISCARDED", 409, "Ontology was discarded", "The draft was discarded."
+    )
+    ONTOLOGY_NOT_A_DRAFT = _admin(
+        "ONTOLOGY_NOT_A_DRAFT", 409, "Not a draft", "Only a draft of the ontology can be discarded."
     )
     CALIBRATION_OUTDATED = _admin(
         "CALIBRATION_OUTDATED",

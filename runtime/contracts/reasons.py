@@ -11,10 +11,15 @@ class Reason(StrEnum):
     VERSION_UNSUPPORTED = "VERSION_UNSUPPORTED"
     KIND_UNSAFE = "KIND_UNSAFE"
     UNAUTHORIZED = "UNAUTHORIZED"
+    AGENT_UNPINNED = "AGENT_UNPINNED"
     AGENT_PASSIVE = "AGENT_PASSIVE"
     AGENT_LOCKED = "AGENT_LOCKED"
     AGENT_SUSPENDED = "AGENT_SUSPENDED"
     AGENT_RETIRED = "AGENT_RETIRED"
+    AGENT_SUPERVISED = "AGENT_SUPERVISED"
+    AGENT_READ_ONLY = "AGENT_READ_ONLY"
+    LABELLED = "LABELLED"
+    APPROVAL_UNPROVED = "APPROVAL_UNPROVED"
     EXPIRED = "EXPIRED"
     REASONING_EXHAUSTION = "REASONING_EXHAUSTION"
     CONTEXT_UNKNOWN = "CONTEXT_UNKNOWN"
@@ -34,6 +39,9 @@ class Reason(StrEnum):
     RULESET_DENIES = "RULESET_DENIES"
     RULESET_REQUIRES = "RULESET_REQUIRES"
     R_FOLLOWS_DECISION = "R_FOLLOWS_DECISION"
+    TOOL_NOT_PINNED = "TOOL_NOT_PINNED"
+    TOOL_QUARANTINED = "TOOL_QUARANTINED"
+    TOOL_SERVER_OFF = "TOOL_SERVER_OFF"
     RATE_LIMITED = "RATE_LIMITED"
     POLICY_VIOLATION = "POLICY_VIOLATION"
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
@@ -95,10 +103,26 @@ MEANINGS: dict[Reason, str] = {
     Reason.VERSION_UNSUPPORTED: "The policy version named is not the active one.",
     Reason.KIND_UNSAFE: "The active policy kind could block all other work; a new version is needed.",
     Reason.UNAUTHORIZED: "The active manifest does not grant this policy kind, or the session has ended.",
+    Reason.AGENT_UNPINNED: (
+        "The policy kind is strict, and the active manifest leaves model profile or evaluators open."
+    ),
     Reason.AGENT_PASSIVE: "The agent may read, but its proposals are refused until an admin restores it.",
     Reason.AGENT_LOCKED: "The agent is locked while a partially executed flow is being compensated.",
     Reason.AGENT_SUSPENDED: "A person has suspended the agent.",
     Reason.AGENT_RETIRED: "The agent has been retired.",
+    Reason.AGENT_SUPERVISED: (
+        "The agent's level of autonomy is SUPERVISED: a person decides on all that has an effect."
+    ),
+    Reason.AGENT_READ_ONLY: (
+        "The agent's level of autonomy is READ_ONLY: nothing that has an effect is accepted or called until "
+        "an admin raises the level."
+    ),
+    Reason.APPROVAL_UNPROVED: (
+        "The signed decision of the person who made this is missing, or not as signed: nothing is called."
+    ),
+    Reason.LABELLED: (
+        "The agent has received something with a label, and a rule of its manifest asks more of it since."
+    ),
     Reason.EXPIRED: "The validity window has ended.",
     Reason.REASONING_EXHAUSTION: "The flow has used its last attempt and is aborted.",
     Reason.CONTEXT_UNKNOWN: "The context_ref is not a snapshot issued to this flow.",
@@ -123,6 +147,11 @@ MEANINGS: dict[Reason, str] = {
         "The policy kind asks that the proposal is what its decision package selected, and that the package "
         "needs no person."
     ),
+    Reason.TOOL_NOT_PINNED: "No admin has pinned the tool of the MCP server that the policy kind calls.",
+    Reason.TOOL_QUARANTINED: (
+        "The MCP server describes the tool otherwise than an admin pinned it, or no longer lists it."
+    ),
+    Reason.TOOL_SERVER_OFF: "A person has switched the MCP server off.",
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
     Reason.POLICY_VIOLATION: "The agent's workflow does not allow this instruction here.",
     Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, calls or time than its manifest allows.",

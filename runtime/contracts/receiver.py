@@ -17,6 +17,9 @@ MOST_PATTERNS: Final = 30
 NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,62}")
 SECRET_ENV: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 EVERYTHING: Final = "*"
+# A pattern for changes of facts: of all, or with the id of an agent of those that its manifest subscribes to.
+STATE_CHANGED: Final = "state:changed"
+STATE_RESYNC: Final = "state:resync"
 
 
 class ReceiverKind(Choice):
@@ -105,10 +108,15 @@ class FlowEntry:
 def wrong_pattern(patterns: Sequence[str]) -> str | None:
     """What is wrong with a choice of events; None where nothing is.
 
-    A pattern is a kind (`escalation:opened`), all kinds of one noun (`escalation:*`), or `*` for everything.
+    A pattern is a kind (`escalation:opened`), all kinds of one noun (`escalation:*`), or `*` for everything;
+    or `state:changed`, which stands alone, alone or with `@` and the id of an agent.
     """
     if not patterns or len(patterns) > MOST_PATTERNS:
         return f"Enter from 1 to {MOST_PATTERNS} kinds of events, or * for all of them."
+    if any(_is_of_state(pattern) for pattern in patterns):
+        if len(patterns) == 1:
+            return None
+        return f"A receiver of {STATE_CHANGED} gets nothing else. Add another receiver for other events."
     for pattern in patterns:
         if not any(_fits(pattern, kind.value) for kind in Kind):
             return f"No kind of event is {pattern}. Write kinds as escalation:opened, escalation:* or *."
@@ -117,7 +125,24 @@ def wrong_pattern(patterns: Sequence[str]) -> str | None:
 
 def is_wanted(patterns: Sequence[str], kind: str) -> bool:
     """Whether one of the patterns names the kind."""
+    if gets_state(patterns):
+        return kind == Kind.FACT_WRITTEN
     return any(_fits(pattern, kind) for pattern in patterns)
+
+
+def gets_state(patterns: Sequence[str]) -> bool:
+    """Whether a receiver gets changes of facts, in the terms of `/state/changes`."""
+    return any(_is_of_state(pattern) for pattern in patterns)
+
+
+def state_reader(patterns: Sequence[str]) -> str:
+    """The agent that such a receiver gets changes for; empty: of all facts."""
+    return patterns[0].partition("@")[2] if patterns else ""
+
+
+def _is_of_state(pattern: str) -> bool:
+    name, at, agent_id = pattern.partition("@")
+    return name == STATE_CHANGED and bool(agent_id) == bool(at)
 
 
 def message_id(receiver_id: object, entries: Sequence[SealedEntry]) -> str:

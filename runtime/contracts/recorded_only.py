@@ -19,6 +19,7 @@ FIELDS: Mapping[type[Contract], frozenset[str]] = {
             "category",
             "outputs_schema",
             "allowed_outcomes",
+            "jurisdiction",
         }
     ),
     Rule: frozenset({"version", "priority", "severity", "mandatory"}),

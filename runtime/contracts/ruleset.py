@@ -1,4 +1,4 @@
-"""A ruleset: decision tables and production rules over named features, as data.
+"""A ruleset: decision tables, production rules and Cedar policies over named features, as data.
 
 A ruleset is immutable under its version, as a policy kind is. Its cells and expressions are source text here;
 `runtime.kernel.rulesets` compiles and lints them. Fields are only ever appended, always with a default.
@@ -9,18 +9,22 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
-from runtime.contracts.document import Contract, Id, Words, is_empty, is_none
-from runtime.contracts.kind_types import ParamName, RulesetName, SemVer, Severity, Source
+from runtime.contracts.document import Contract, Id, Words, is_empty, is_false, is_none
+from runtime.contracts.kind_types import KindName, ParamName, RulesetName, SemVer, Severity, Source
 
 MAX_FEATURES = 50
 MAX_TABLES = 20
 MAX_RULES = 500
+MAX_POLICIES = 50
 MAX_INPUTS = 20
 MAX_TEXT_CHARS = 1000
 
 ActionName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 Certainty = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Priority = Annotated[int, Field(ge=0, le=1000)]
+# With a capital letter, so that none is a word of Cedar's own.
+EntityType = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9_]{0,63}$")]
+FeatureNames = Annotated[tuple[ParamName, ...], Field(max_length=MAX_FEATURES)]
 
 
 class FeatureType(StrEnum):
@@ -157,11 +161,75 @@ class Guardrail(Contract):
     message: Words | None = Field(default=None, exclude_if=is_none)
 
 
+class CedarEntity(Contract):
+    """A principal or resource of Cedar: its type, and the features that are its attributes."""
+
+    type: EntityType
+    attributes: FeatureNames = ()
+
+
+class CedarResource(CedarEntity):
+    """What the agent wants to act on; the feature `id` says which one it is."""
+
+    id: ParamName
+
+
+class CedarRequest(Contract):
+    """What Cedar is asked of a case. The principal is the agent that asks, the action the policy kind.
+
+    `context` are features. `cedarpy` is the exact version of the library that answers, filled in where the
+    author leaves it out: another version may answer otherwise. With `must_permit` it is a guardrail that no
+    policy permits the request.
+    """
+
+    cedarpy: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z.+]{1,64}$")] | None = Field(
+        default=None, exclude_if=is_none
+    )
+    principal: CedarEntity = CedarEntity(type="Agent")
+    resource: CedarResource
+    context: FeatureNames = ()
+    must_permit: bool = Field(default=False, exclude_if=is_false)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Every feature that the request is made of, each once."""
+        names = (*self.principal.attributes, self.resource.id, *self.resource.attributes, *self.context)
+        return tuple(dict.fromkeys(names))
+
+
+class CedarPolicy(Contract):
+    """One policy: a `permit` is a match of certainty 1, a `forbid` a guardrail with `severity` and words."""
+
+    id: Id
+    decides: Id
+    cedar: Source
+    severity: Severity = Severity.HIGH
+    message: Words | None = Field(default=None, exclude_if=is_none)
+    justification: Words | None = Field(default=None, exclude_if=is_none)
+
+
+class PolicyAnswer(StrEnum):
+    """What one policy said of a request."""
+
+    PERMITS = "PERMITS"
+    FORBIDS = "FORBIDS"
+    SILENT = "SILENT"
+    FAILED = "FAILED"
+
+
+class CedarAnswers(Contract):
+    """What the policies of a ruleset said, by their ids; a policy without an answer was not asked."""
+
+    agent_id: str
+    policy_kind: KindName
+    answers: dict[str, PolicyAnswer]
+
+
 class RulesetDocument(Contract):
     """A named, versioned, immutable set of rules.
 
-    `aspects` are what must be decided (without them, what tables and rules decide); a match of at least
-    `high_confidence` is one of high confidence.
+    `aspects` are what must be decided (without them, what tables, rules and policies decide); a match of at
+    least `high_confidence` is one of high confidence.
     """
 
     ruleset: RulesetName
@@ -179,10 +247,19 @@ class RulesetDocument(Contract):
         default=(), exclude_if=is_empty
     )
 
+    cedar_request: CedarRequest | None = Field(default=None, exclude_if=is_none)
+    policies: Annotated[tuple[CedarPolicy, ...], Field(max_length=MAX_POLICIES)] = Field(
+        default=(), exclude_if=is_empty
+    )
+
     @model_validator(mode="after")
     def _has_rules(self) -> Self:
-        if not (self.tables or self.rules or self.guardrails):
-            raise ValueError("a ruleset needs tables, rules or guardrails")
+        if not (self.tables or self.rules or self.guardrails or self.policies):
+            raise ValueError("a ruleset needs tables, rules, guardrails or policies")
+        if (self.cedar_request is None) == bool(self.policies):
+            raise ValueError(
+                "cedar_request says what policies are asked: it belongs to them, and they need it"
+            )
         return self
 
     @property
@@ -193,7 +270,11 @@ class RulesetDocument(Contract):
     @property
     def declared(self) -> tuple[str, ...]:
         """The aspects that must be decided, each once."""
-        decided = (*(table.decides for table in self.tables), *(rule.decides for rule in self.rules))
+        decided = (
+            *(table.decides for table in self.tables),
+            *(rule.decides for rule in self.rules),
+            *(policy.decides for policy in self.policies),
+        )
         return tuple(dict.fromkeys(self.aspects or decided))
 
 
@@ -291,3 +372,5 @@ class RuleInput(Contract):
     features: dict[str, JsonValue]
     ages_s: dict[str, int] = Field(default_factory=dict)
     salt: str
+    # Stored as they were given: another version of the library would not have to say the same.
+    cedar: CedarAnswers | None = Field(default=None, exclude_if=is_none)

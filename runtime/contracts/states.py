@@ -1,6 +1,10 @@
 """The closed sets of states. Values are stored and sent: they are permanent."""
 
 from enum import StrEnum
+from typing import Final
+
+# What an agent still gets of feedback whose words were erased: it is read as JSON, so it stays JSON.
+ERASED_FEEDBACK: Final = b'{"erased":true}'
 
 
 class Choice(StrEnum):
@@ -44,6 +48,22 @@ class AgentStatus(Choice):
     LOCKED = "LOCKED"
     SUSPENDED = "SUSPENDED"
     RETIRED = "RETIRED"
+
+
+class AutonomyLevel(Choice):
+    """How much an agent may do by itself, the most first.
+
+    SUPERVISED: a person decides on all that has an effect. READ_ONLY: nothing that has an effect is accepted.
+    """
+
+    AUTONOMOUS = "AUTONOMOUS"
+    SUPERVISED = "SUPERVISED"
+    READ_ONLY = "READ_ONLY"
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order: the higher, the less it allows."""
+        return list(AutonomyLevel).index(self)
 
 
 class ManifestState(Choice):
@@ -104,7 +124,10 @@ class Impact(Choice):
 
 
 class IntentState(Choice):
-    """An intent waits, is claimed by one worker or AWAITING a person's answer, and ends once."""
+    """An intent waits, is claimed by one worker or AWAITING an answer, and ends once.
+
+    A person answers a task, or a target reports by callback what it was asked to do.
+    """
 
     PENDING = "PENDING"
     CLAIMED = "CLAIMED"
@@ -163,7 +186,7 @@ class StepState(Choice):
 class AttemptState(Choice):
     """STARTED is written before the call; HELD means that the call was not made.
 
-    AWAITING is STARTED of a step that a person carries out: it has no lease.
+    AWAITING has no lease: a person carries the step out, or a target that has taken it on reports later.
     """
 
     STARTED = "STARTED"
@@ -186,6 +209,18 @@ class TaskState(Choice):
     OVERDUE = "OVERDUE"
 
 
+class CallbackState(Choice):
+    """A callback is OPEN until the target reports the result; OVERDUE, it is noted and changes nothing.
+
+    CLOSED: the call itself came to an end, so there is nothing to report.
+    """
+
+    OPEN = "OPEN"
+    REPORTED = "REPORTED"
+    OVERDUE = "OVERDUE"
+    CLOSED = "CLOSED"
+
+
 class Effect(Choice):
     """Whether a call has had its effect, as far as anybody knows."""
 
@@ -204,6 +239,18 @@ class CircuitState(Choice):
     CLOSED = "CLOSED"
     OPEN = "OPEN"
     HALF_OPEN = "HALF_OPEN"
+
+
+class ToolState(Choice):
+    """A tool of an MCP server: seen and not looked at, or pinned by an admin as it was described.
+
+    CHANGED and VANISHED are quarantined: its server describes it otherwise now, or no longer lists it.
+    """
+
+    FOUND = "FOUND"
+    PINNED = "PINNED"
+    CHANGED = "CHANGED"
+    VANISHED = "VANISHED"
 
 
 class OutcomeStatus(Choice):
@@ -248,6 +295,7 @@ class AgentEventType(Choice):
     FACT_CHANGED = "FACT_CHANGED"
     BUDGET_CHANGED = "BUDGET_CHANGED"
     STATUS_CHANGED = "STATUS_CHANGED"
+    AUTONOMY_CHANGED = "AUTONOMY_CHANGED"
     MANIFEST_ACTIVATED = "MANIFEST_ACTIVATED"
     STOPPED = "STOPPED"
     RESUMED = "RESUMED"

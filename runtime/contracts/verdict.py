@@ -7,6 +7,7 @@ from pydantic import Field
 
 from runtime.contracts.calibration import UsedConfidence
 from runtime.contracts.document import Contract, is_empty, is_false, is_none
+from runtime.contracts.kind_steps import OnToolError
 from runtime.contracts.states import Decision, Impact
 
 
@@ -66,7 +67,9 @@ class StepRequest(Contract):
     """One call, rendered once: these bytes are sent at every attempt.
 
     `compensation` is the call that undoes it, under a key of its own; `probe` is the path that tells by the
-    key whether the call has happened. A `fallback` is left out of the walk unless a route runs it.
+    key whether the call has happened. A `fallback` is left out of the walk unless a route runs it. With
+    `callback_s` the target may answer 202 and report the result for so many seconds. Of a tool of an MCP
+    server `path` is the name, and `body` the arguments.
     """
 
     step: str
@@ -80,6 +83,9 @@ class StepRequest(Contract):
     compensation: "StepRequest | None" = Field(default=None, exclude_if=is_none)
     probe: str | None = Field(default=None, exclude_if=is_none)
     fallback: bool = Field(default=False, exclude_if=is_false)
+    callback_s: int | None = Field(default=None, exclude_if=is_none)
+    # Only of a tool: what an error that it reports itself means.
+    on_tool_error: OnToolError | None = Field(default=None, exclude_if=is_none)
 
 
 class ResourceClaim(Contract):

@@ -28,9 +28,11 @@ def having(rows: QuerySet[Row], text: str) -> Q:
     digits = digits_of(text)
     if not digits:
         return Q(pk__in=())
+    if len(digits) == DIGITS:
+        return Q(pk=UUID(digits))
     low, high = UUID(digits.ljust(DIGITS, "0")), UUID(digits.ljust(DIGITS, "f"))
     begins = Q(pk__gte=low, pk__lte=high)
-    if not LEAST_INSIDE <= len(digits) < DIGITS:
+    if len(digits) < LEAST_INSIDE:
         return begins
     newest = rows.order_by("-pk")
     oldest = list(newest.values_list("pk", flat=True)[NEWEST - 1 : NEWEST])

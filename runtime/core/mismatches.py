@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from audit import canonical, cells, queries
-from audit.events import RowMismatched
+from audit.events import Kind, RowMismatched
 
 NOT_RECORDED = ""
 
@@ -28,6 +28,13 @@ class Mismatch:
         return RowMismatched(
             row=self.row, row_id=self.row_id, recorded_digest=self.recorded, found_digest=self.found
         )
+
+
+def list_unsaid(found: Sequence[Mismatch], *, tenant: str, stream: str) -> list[Mismatch]:
+    """Those that no entry of the stream tells yet."""
+    said = queries.list_payloads(tenant=tenant, stream=stream, kinds=[Kind.ROW_MISMATCHED]) if found else ()
+    known = {(payload["row"], payload["row_id"]) for _, payload in said}
+    return [item for item in found if (item.row, item.row_id) not in known]
 
 
 class TamperedError(Exception):

@@ -9,12 +9,14 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from runtime.core.mismatches import Mismatch
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.silence import Silence
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
+    from runtime.execution.models import HumanTask
     from runtime.flows.models import Flow, Intent, Proposal, Verdict
     from runtime.incidents.models import Incident
     from runtime.registry.models import Agent
@@ -109,6 +111,11 @@ def announce_incident(*, incident: "Incident", news: IncidentNews, at: datetime)
     _door("announce_incident")(incident=incident, news=news, at=at)
 
 
+def announce_task(*, task: "HumanTask", at: datetime) -> None:
+    """Queue the notices of a task that opens, in the caller's transaction."""
+    _door("announce_task")(task=task, at=at)
+
+
 def send_notices(*, is_stopping: Callable[[], bool]) -> int:
     """Send what is due to people outside the console, one after the other; returns how many were taken."""
     return cast(int, _door("send_notices")(is_stopping=is_stopping))
@@ -134,6 +141,16 @@ def may_have_taken_effect(*, proposals: Collection[UUID]) -> bool:
     return bool(_door("may_have_taken_effect")(proposals=proposals))
 
 
+def compare_approval(
+    *, tenant: str, dfid: UUID, proposal_id: UUID, author: str, evidence_hash: str
+) -> Mismatch | None:
+    """What does not match of the signed decision behind a person's proposal; None where it stands."""
+    found: Mismatch | None = _door("compare_approval")(
+        tenant=tenant, dfid=dfid, proposal_id=proposal_id, author=author, evidence_hash=evidence_hash
+    )
+    return found
+
+
 def begin_agent_events(*, agent: "Agent") -> None:
     """Begin the agent's stream of events with what is so now, in the caller's transaction."""
     _door("begin_agent_events")(agent=agent)
@@ -142,6 +159,11 @@ def begin_agent_events(*, agent: "Agent") -> None:
 def queue_guards(*, proposal: "Proposal", at: datetime) -> None:
     """Queue the soft guards that review a proposal, in the transaction of its verdict."""
     _door("queue_guards")(proposal=proposal, at=at)
+
+
+def fetch_issuer_keys(*, place: str) -> bytes | str:
+    """The key set of an issuer of tokens, or in a few words why there is none. It blocks for seconds."""
+    return cast("bytes | str", _door("fetch_issuer_keys")(place))
 
 
 def list_resource_names(*, tenant: str) -> frozenset[str]:

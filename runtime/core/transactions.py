@@ -1,5 +1,7 @@
 """Lost races: a transaction that lost one is run again from its first read, at most three times."""
 
+import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -7,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Final, ParamSpec, TypeVar
 
-from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection, transaction
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -23,6 +25,27 @@ _LOOK_S: Final = 0.2
 
 _sqlite_writer_lock = threading.RLock()
 _file_is_locked = threading.Event()
+_log = logging.getLogger(__name__)
+
+
+# PostgreSQL: a statement took too long, or a transaction stood still for too long (`dir_console.env`).
+ENDED_CODES: Final = frozenset({"57014", "25P03"})
+_ended = itertools.count()
+_ended_so_far = 0
+
+
+def ended_count() -> int:
+    """How many transactions of this process the database has ended because they took too long."""
+    return _ended_so_far
+
+
+def note_ended(error: BaseException) -> None:
+    """Count a transaction that the database has ended because it took too long, and say so in the log."""
+    global _ended_so_far  # one number of the process, as its metric is
+    code = getattr(error.__cause__, "sqlstate", None)
+    if code in ENDED_CODES:
+        _ended_so_far = next(_ended) + 1
+        _log.error("the database has ended a transaction that took too long: %s", error)
 
 
 class ConcurrentUpdateError(Exception):
@@ -46,13 +69,27 @@ def retry_on_conflict(work: Callable[[], Result]) -> Result:
                 return work()
         except (ConcurrentUpdateError, IntegrityError) as error:
             lost = error
-        except OperationalError as error:
+        except (DatabaseError, InterfaceError) as error:
+            note_ended(error)
             code = getattr(error.__cause__, "sqlstate", None)
             if code not in RACE_CODES and RACE_WORDS not in str(error):
                 raise
             lost = error
     # The cause tells a lost race from a row that can never be written.
     raise BusyError from lost
+
+
+def try_once(work: Callable[[], Result], *, wait_ms: int) -> Result:
+    """Run `work` in one transaction, once; it fails where it would wait longer than `wait_ms` for a row.
+
+    For what can be left undone: whatever it raises, nothing has happened. On SQLite it has its turn as the
+    only writer, and waits for no row.
+    """
+    with sqlite_writer_turn(), transaction.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{wait_ms}ms"])
+        return work()
 
 
 def retried(work: Callable[Given, Result]) -> Callable[Given, Result]:

@@ -1,4 +1,4 @@
-"""The circuits of targets, each there once its target has failed, and the tasks that people carry out."""
+"""The circuits of targets that have failed, tasks of people, and results that targets report later."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -116,3 +116,66 @@ class HumanTask(models.Model):
 
     def __str__(self) -> str:
         return f"{self.step} {self.task_id}"
+
+
+class TargetCallback(models.Model):
+    """Where a target reports the result of a call that it has taken on: one for each attempt of such a step.
+
+    The token in the address is known here by its SHA-256 alone. `report` and `percent` are those of the
+    newest progress.
+    """
+
+    tenant = models.CharField(max_length=64, default="default")
+    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="callbacks")
+    number = models.PositiveSmallIntegerField()
+    target = models.CharField(max_length=64)
+    token_hash = models.CharField(max_length=64, unique=True)
+    state = models.CharField(
+        max_length=12, choices=states.CallbackState.pairs(), default=states.CallbackState.OPEN
+    )
+    opened_at = models.DateTimeField()
+    deadline_at = models.DateTimeField()
+    report = models.PositiveSmallIntegerField(default=0)
+    percent = models.PositiveSmallIntegerField(null=True, blank=True)
+    reported_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TenantManager()
+
+    class Meta:
+        ordering = ("deadline_at", "pk")
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(state__in=states.CallbackState.values()), name="callback_state_known"
+            ),
+            models.UniqueConstraint(fields=("intent", "number"), name="callback_once_per_attempt"),
+            models.CheckConstraint(
+                condition=Q(deadline_at__gt=F("opened_at")), name="callback_deadline_after_it_opened"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=states.CallbackState.OPEN, ended_at__isnull=True)
+                | (
+                    ~Q(state=states.CallbackState.OPEN)
+                    & Q(ended_at__isnull=False, ended_at__gte=F("opened_at"))
+                ),
+                name="callback_ends_unless_open",
+            ),
+            models.CheckConstraint(
+                condition=Q(percent__isnull=True) | Q(percent__lte=100), name="callback_percent_of_a_hundred"
+            ),
+            models.CheckConstraint(
+                condition=Q(reported_at__isnull=False)
+                | (Q(report=0, percent__isnull=True) & ~Q(state=states.CallbackState.REPORTED)),
+                name="callback_says_what_was_reported",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("tenant", "deadline_at"),
+                condition=Q(state=states.CallbackState.OPEN),
+                name="callback_open_by_deadline",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.target} {self.intent_id} attempt {self.number}"

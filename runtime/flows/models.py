@@ -57,6 +57,9 @@ class Flow(models.Model):
     # When the words of the flow were erased last: who did it and why is in its entry, `flow:erased`.
     erased_at = models.DateTimeField(null=True, blank=True)
 
+    # Begun by this transaction, whose journal is not written yet: no row tells more of it, so nobody asks.
+    is_new = False
+
     objects = TenantManager()
 
     class Meta:
@@ -125,6 +128,9 @@ class Feedback(models.Model):
     event_type = models.CharField(max_length=32, choices=states.FeedbackType.pairs())
     at = models.DateTimeField()
     body = models.BinaryField()
+    # Of the commitment to it, and which entry of the flow holds that; none in rows from before there was one.
+    salt = models.BinaryField(default=b"")
+    entry_seq = models.PositiveIntegerField(null=True)
 
     class Meta:
         ordering = ("flow", "seq")
@@ -320,6 +326,21 @@ class Outcome(models.Model):
     duration_ms = models.PositiveIntegerField(default=0)
     recorded_by = models.CharField(max_length=160)
     recorded_at = models.DateTimeField()
+    # When it was recorded, where it has deviations: those are counted of an agent, and are few.
+    deviated_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(deviated_at__isnull=True) | Q(deviated_at=F("recorded_at")),
+                name="outcome_deviated_when_recorded",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("deviated_at",), condition=Q(deviated_at__isnull=False), name="outcome_deviating"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.intent_id} {self.status}"
@@ -352,6 +373,11 @@ class Proposal(models.Model):
                 name="proposal_rejected_tries",
             ),
             models.Index(fields=("agent", "-received_at"), name="proposal_by_agent"),
+            models.Index(
+                fields=("agent", "-received_at"),
+                condition=Q(retry_key__gt=""),
+                name="proposal_rejected_newest",
+            ),
             models.Index(fields=("digest",), name="proposal_by_digest"),
         )
 

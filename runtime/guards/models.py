@@ -8,6 +8,7 @@ from runtime.core.ids import new_id
 from runtime.core.scoping import TenantManager
 from runtime.flows.models import Flow, Proposal
 from runtime.registry.models import Agent
+from runtime.state.models import MemoryItem
 
 
 class Guard(models.Model):
@@ -87,15 +88,30 @@ class GuardRun(models.Model):
 
 
 class Review(models.Model):
-    """A flag, and what a person found. It blocks nothing: the flow goes on meanwhile."""
+    """A flag, and what a person found. It blocks nothing: the flow goes on meanwhile.
+
+    A soft guard flags a proposal; a person flags a flow that received an item of memory, with the reason.
+    """
 
     review_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="reviews")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="reviews")
-    proposal = models.ForeignKey(Proposal, on_delete=models.PROTECT, related_name="reviews")
-    guard = models.ForeignKey(Guard, on_delete=models.PROTECT, related_name="reviews")
-    run = models.OneToOneField(GuardRun, on_delete=models.PROTECT, related_name="review")
+    origin = models.CharField(
+        max_length=8, choices=contract.ReviewOrigin.pairs(), default=contract.ReviewOrigin.GUARD
+    )
+    proposal = models.ForeignKey(
+        Proposal, null=True, blank=True, on_delete=models.PROTECT, related_name="reviews"
+    )
+    guard = models.ForeignKey(Guard, null=True, blank=True, on_delete=models.PROTECT, related_name="reviews")
+    run = models.OneToOneField(
+        GuardRun, null=True, blank=True, on_delete=models.PROTECT, related_name="review"
+    )
+    memory = models.ForeignKey(
+        MemoryItem, null=True, blank=True, on_delete=models.PROTECT, related_name="reviews"
+    )
+    requested_by = models.CharField(max_length=160, blank=True, default="")
+    request_reason = models.CharField(max_length=500, blank=True, default="")
     # Hundredths of a percent: exact, and comparable in the database.
     confidence_bps = models.PositiveSmallIntegerField()
     findings = models.BinaryField()
@@ -128,6 +144,32 @@ class Review(models.Model):
                 ),
                 name="review_result_goes_with_its_state",
             ),
+            models.CheckConstraint(
+                condition=Q(
+                    origin=contract.ReviewOrigin.GUARD,
+                    proposal__isnull=False,
+                    guard__isnull=False,
+                    run__isnull=False,
+                    memory__isnull=True,
+                    requested_by="",
+                    request_reason="",
+                )
+                | (
+                    Q(
+                        origin=contract.ReviewOrigin.MEMORY,
+                        proposal__isnull=True,
+                        guard__isnull=True,
+                        run__isnull=True,
+                        memory__isnull=False,
+                    )
+                    & ~Q(requested_by="")
+                    & ~Q(request_reason="")
+                ),
+                name="review_is_of_a_guard_or_of_memory",
+            ),
+            models.UniqueConstraint(
+                fields=("flow", "memory"), condition=Q(memory__isnull=False), name="review_once_per_memory"
+            ),
         )
         indexes = (
             models.Index(
@@ -137,6 +179,11 @@ class Review(models.Model):
             ),
             models.Index(fields=("tenant", "-reviewed_at"), name="review_by_end"),
         )
+
+    @property
+    def asked_by(self) -> str:
+        """What the review is about: the guard that flagged, or the item of memory that the flow received."""
+        return str(self.memory) if self.guard is None else self.guard.guard_id
 
     def __str__(self) -> str:
         return str(self.review_id)

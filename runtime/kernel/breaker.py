@@ -77,6 +77,7 @@ _UNASKED = frozenset(
         FailureCategory.EGRESS_REFUSED,
         FailureCategory.REQUEST_INVALID,
         FailureCategory.LEASE_ENDED,
+        FailureCategory.CALLBACK_UNAVAILABLE,
     }
 )
 

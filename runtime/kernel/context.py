@@ -22,6 +22,8 @@ from runtime.contracts.context import (
 )
 from runtime.kernel.rules import evaluate, templates
 
+# Changed with what is compiled, or how: entries name it.
+COMPILER_VERSION = "1.0.0"
 RECENT_EVENTS = 10
 MAX_REMEMBERED = 100
 MAX_ARTIFACTS = 20

@@ -86,12 +86,16 @@ def visible(text: str) -> str:
     for char in text:
         category = unicodedata.category(char)
         marks = marks + 1 if category in _MARKS else 0
-        is_invisible = category in _INVISIBLE_CATEGORIES or char in _INVISIBLE_LETTERS
-        if is_invisible or (category == "Zs" and char != " ") or marks > MAX_MARKS:
+        if is_invisible(char) or (category == "Zs" and char != " ") or marks > MAX_MARKS:
             shown.append(f"⟨U+{ord(char):04X}⟩")
         else:
             shown.append(char)
     return "".join(shown)
+
+
+def is_invisible(char: str) -> bool:
+    """Whether a character draws nothing, or turns the reading order; line ends and tabs are such ones too."""
+    return unicodedata.category(char) in _INVISIBLE_CATEGORIES or char in _INVISIBLE_LETTERS
 
 
 def shorten(text: str, limit: int = MAX_VALUE_CHARS) -> str:

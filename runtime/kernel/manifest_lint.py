@@ -42,7 +42,24 @@ RULES: tuple[DiffRule, ...] = (
     DiffRule(path="silent_after_s", tighter=Tighter.LOWER, absent=_BOUND),
     DiffRule(path="memory_scopes", tighter=Tighter.FEWER, keyed_by="scope"),
     DiffRule(path="memory_scopes.*.access", tighter=Tighter.FEWER, meaning=_MEMORY),
+    # Between none and one is the default, as above.
+    DiffRule(path="memory_scopes.*.writes_per_minute", tighter=Tighter.LOWER),
     DiffRule(path="may_delegate_to", tighter=Tighter.FEWER),
+    DiffRule(path="messages_to", tighter=Tighter.FEWER, absent=_BOUND),
+    DiffRule(path="advertises", tighter=Tighter.FEWER, absent=_BOUND),
+    # Without it nobody is consulted: less of it tells fewer agents what this one is about to do.
+    DiffRule(path="consultations.*", tighter=Tighter.LOWER, absent=MissingMeans.SHUT),
+    DiffRule(path="environments", tighter=Tighter.FEWER, absent=_BOUND),
+    # What each rule asks is not compared: it may hold for other kinds after other labels.
+    DiffRule(path="label_rules", tighter=Tighter.MORE, keyed_by="id"),
+    # Without it only a person ends a label.
+    DiffRule(path="labels_end_after_s.*", tighter=Tighter.HIGHER, absent=_BOUND),
+    # Without it there are the defaults: which of both is tighter depends on the numbers.
+    DiffRule(path="autonomy.supervised_at", tighter=Tighter.LOWER),
+    DiffRule(path="autonomy.read_only_at", tighter=Tighter.LOWER),
+    DiffRule(path="autonomy.window_s", tighter=Tighter.HIGHER),
+    DiffRule(path="autonomy.labels.points.*", tighter=Tighter.HIGHER),
+    DiffRule(path="autonomy.*.*", tighter=Tighter.HIGHER),
 )
 
 
@@ -116,6 +133,12 @@ def lint(draft: ManifestDocument, registry: Registry) -> tuple[Remark, ...]:
     if draft.workflow is not None and draft.workflow not in registry.workflows:
         said = f"no workflow {draft.workflow} is registered"
         found.append(Remark(("workflow",), said, is_wrong=True))
+    found.extend(_twice("environments", draft.environments))
+    for at, rule in enumerate(draft.label_rules):
+        for kind in sorted(set(rule.kinds).difference(draft.policy_kinds)):
+            said = f"names {kind}, which the manifest does not grant"
+            found.append(Remark(("label_rules", at, "kinds"), said, is_wrong=True))
+    found.extend(_twice("label_rules", tuple(rule.id for rule in draft.label_rules)))
     misfits = roles.misfits(registry.role, draft, registry.kinds)
     found.extend(Remark(item.place, item.message, is_wrong=True) for item in misfits)
     found.extend(Remark(("hours", field), said, is_wrong=True) for field, said in silence.lint(draft))

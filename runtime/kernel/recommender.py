@@ -2,7 +2,9 @@
 
 Pure, and advice: it moves nothing, and the gate never imports it. It adopts what rules say with high
 confidence, weighs the options that no bound excludes, and abstains below the threshold of the risk tier.
-Utilities are compared exactly, as fractions.
+Where the choice is not clear and the agent allows it, other agents are consulted first: what they answer can
+lower the confidence or lead to a person, and never raises or selects anything. Utilities are compared
+exactly, as fractions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +14,7 @@ from fractions import Fraction
 from runtime.contracts import timestamps
 from runtime.contracts.decision import (
     DER_VERSION,
+    FIRST_DER_VERSION,
     ActionFacts,
     Alternative,
     Budgets,
@@ -32,7 +35,7 @@ from runtime.contracts.decision import (
     TradeOff,
 )
 from runtime.contracts.ruleset import MatchStatus, ProposedAction, RuleMatch, RuleResult
-from runtime.kernel import salts
+from runtime.kernel import hearing, salts
 from runtime.kernel.rulesets import evaluate
 
 SCHEMA_VERSION = "1.0"
@@ -41,10 +44,10 @@ DENY = "DENY"
 _TYPES = {
     Method.ADOPT: DecisionType.APPROVE,
     Method.REFINE: DecisionType.CHOOSE,
+    Method.CONSULT: DecisionType.ROUTE,
     Method.ABSTAIN: DecisionType.ROUTE,
     Method.DENY: DecisionType.DENY,
 }
-NO_CAPABILITY = "Nobody was consulted: no capability for consultations is registered."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,9 @@ def recommend(asked: DecisionInput) -> DecisionPackage:
     choice = _choose(asked)
     chosen = choice.chosen
     facts = known(asked.actions, "" if chosen is None else chosen.action.name)
-    confidence = 0.0 if chosen is None else chosen.confidence
-    method, notes = choice.method, choice.why
-    if method in (Method.ADOPT, Method.REFINE):
-        notes = _why_person(facts, confidence)
-        method = Method.ABSTAIN if notes else method
-    needs_person = method in (Method.ABSTAIN, Method.DENY)
+    heard = hearing.hear(asked.consultation, facts, _unheard(choice))
+    method, confidence, notes = heard.method, heard.confidence, heard.why
+    needs_person = method in (Method.CONSULT, Method.ABSTAIN, Method.DENY)
     requirements = [PolicyRequirement(**item) for item in facts.policy_requirements]
     if needs_person:
         requirements.insert(0, PolicyRequirement(type="human_approval", detail=notes))
@@ -108,35 +108,44 @@ def recommend(asked: DecisionInput) -> DecisionPackage:
         alternatives=tuple(_alternative(other, chosen) for other in choice.others),
         dropped=tuple(choice.dropped),
         reasoning_trace_ref=f"/api/v1/audit/contracts/reasoning_trace/{asked.dfid}",
-        references=References(
-            context_id=asked.context_id,
-            rule_output_id=None if asked.rule_output is None else asked.rule_output.rule_output_id,
-            world_version_id=asked.world_version_id,
-            CET_version=None,
-            Ruleset_version=None if asked.rule_output is None else asked.rule_output.ruleset_version,
-            DER_version=DER_VERSION,
-        ),
-        consultations=(),
-        consultation_note=NO_CAPABILITY,
+        references=_references(asked),
+        consultations=hearing.consultations(asked.consultation),
+        consultation_note=heard.note,
         budgets=Budgets(
             time=None if asked.time_left_s is None else f"PT{asked.time_left_s}S", cost=asked.cost_left_usd
         ),
         policy_requirements=tuple(requirements),
+        consensus=heard.found,
         salt=salts.derive(asked.salt, of="decision_package"),
+    )
+
+
+def _unheard(choice: _Choice) -> hearing.Unheard:
+    chosen = choice.chosen
+    return hearing.Unheard(
+        method=choice.method,
+        option="" if chosen is None else chosen.id,
+        confidence=0.0 if chosen is None else chosen.confidence,
+        has_others=bool(choice.others),
+        why=choice.why,
+    )
+
+
+def _references(asked: DecisionInput) -> References:
+    output = asked.rule_output
+    return References(
+        context_id=asked.context_id,
+        rule_output_id=None if output is None else output.rule_output_id,
+        world_version_id=asked.world_version_id,
+        CET_version=None,
+        Ruleset_version=None if output is None else output.ruleset_version,
+        DER_version=FIRST_DER_VERSION if asked.consultation is None else DER_VERSION,
     )
 
 
 def known(actions: Mapping[str, ActionFacts], name: str) -> ActionFacts:
     """What is known of an action; of one that is unknown, what holds of any."""
     return actions.get(name) or actions[""]
-
-
-def _why_person(facts: ActionFacts, confidence: float) -> str:
-    if confidence < facts.threshold:
-        return (
-            f"The confidence is below the threshold {facts.threshold:g} of the risk tier {facts.risk_tier}."
-        )
-    return f"Risk tier {facts.risk_tier} always needs a person." if facts.needs_person else ""
 
 
 def _choose(asked: DecisionInput) -> _Choice:

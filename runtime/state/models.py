@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
+from runtime.contracts.memory import SourceCheck, SourcePlace
 from runtime.core.scoping import TenantManager
 from runtime.registry.models import Agent
 
@@ -39,12 +40,50 @@ class Fact(Version):
 
 
 class FactVersion(Version):
-    """One immutable version of a fact."""
+    """One immutable version of a fact. `world_version` is that of its write, once it is numbered."""
+
+    write_id = models.CharField(max_length=26)
+    world_version = models.PositiveBigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=("tenant", "path", "version"), name="fact_version_once"),
         )
+        indexes = (
+            models.Index(fields=("tenant", "path", "world_version"), name="fact_version_of_world"),
+            models.Index(fields=("write_id",), name="fact_version_of_write"),
+        )
+
+
+class WorldVersion(models.Model):
+    """A transaction that wrote facts: what all facts were after it is one version of the world.
+
+    `version` counts without a gap within a tenant. SQLite gives it in the transaction; on PostgreSQL the
+    sealer does once the write is committed, in the order in which entries get their leaves. None until then.
+    """
+
+    tenant = models.CharField(max_length=64, default="default")
+    write_id = models.CharField(max_length=26, unique=True)
+    version = models.PositiveBigIntegerField(null=True, blank=True)
+    writer = models.CharField(max_length=160)
+    written_at = models.DateTimeField()
+    # The version of the console that wrote.
+    toolchain = models.CharField(max_length=64)
+
+    objects = TenantManager()
+
+    class Meta:
+        ordering = ("tenant", "version")
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "version"), name="world_version_once"),
+            models.CheckConstraint(
+                condition=Q(version__isnull=True) | Q(version__gte=1), name="world_version_from_one"
+            ),
+        )
+        indexes = (models.Index(fields=("tenant", "writer", "version"), name="world_version_by_writer"),)
+
+    def __str__(self) -> str:
+        return f"{self.version or self.write_id}"
 
 
 class MemoryItem(models.Model):
@@ -62,7 +101,18 @@ class MemoryItem(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     quarantined = models.BooleanField(default=False)
     current = models.BooleanField(default=False)
+    # What was found at its source, and where; empty in rows from before sources were looked up.
+    source_check = models.CharField(max_length=12, choices=SourceCheck.pairs(), blank=True, default="")
+    source_place = models.CharField(max_length=12, choices=SourcePlace.pairs(), blank=True, default="")
+    # Canonical bytes of [str]: why it was put in quarantine, as `kernel.memory_checks.Finding` writes it.
+    reasons = models.BinaryField(default=b"[]")
+    # Canonical bytes of [str]: the source labels that its writer had.
+    labels = models.BinaryField(default=b"[]")
     released_by = models.CharField(max_length=160, blank=True, default="")
+    discarded_by = models.CharField(max_length=160, blank=True, default="")
+    # Empty in rows that were decided on before people gave a reason.
+    decided_at = models.DateTimeField(null=True, blank=True)
+    decision_reason = models.CharField(max_length=500, blank=True, default="")
 
     objects = TenantManager()
 
@@ -76,8 +126,22 @@ class MemoryItem(models.Model):
             models.CheckConstraint(
                 condition=~Q(current=True, quarantined=True), name="memory_in_quarantine_is_not_current"
             ),
+            models.CheckConstraint(
+                condition=Q(quarantined=False)
+                | Q(released_by="", discarded_by="", decided_at__isnull=True, decision_reason=""),
+                name="memory_in_quarantine_is_not_decided",
+            ),
+            models.CheckConstraint(
+                condition=Q(released_by="") | Q(discarded_by=""), name="memory_released_or_discarded"
+            ),
+            models.CheckConstraint(
+                condition=(Q(source_place="") & ~Q(source_check=SourceCheck.MATCHED))
+                | Q(source_check=SourceCheck.MATCHED, source_place__in=SourcePlace.values()),
+                name="memory_source_place_goes_with_a_match",
+            ),
         )
         indexes = (
+            models.Index(fields=("writer", "scope", "written_at"), name="memory_by_writer"),
             models.Index(
                 fields=("tenant", "scope"), condition=Q(quarantined=True), name="memory_in_quarantine"
             ),

@@ -5,11 +5,9 @@ A test walks every text and byte column of every table: one that is in neither l
 
 from typing import Final
 
-from audit import canonical
 from audit.erasure_columns import ColumnTable, OtherColumns, WordColumns
+from runtime.contracts.states import ERASED_FEEDBACK
 
-# What an agent still gets of its feedback: it is read as JSON, so it stays JSON.
-ERASED_FEEDBACK: Final = canonical.encode({"erased": True})
 _RULES: Final = "rules that admins write; no words of a flow"
 _NAME: Final = "a name, address or version that admins choose"
 _HASH: Final = "a digest or a signature"
@@ -71,7 +69,7 @@ TABLE: Final = ColumnTable(
         WordColumns(
             model="runtime.Feedback",
             flow="flow",
-            columns={"body": "what the agent was told"},
+            columns={"body": "what the agent was told", "salt": "what made its commitment unguessable"},
             left={"body": ERASED_FEEDBACK},
         ),
         WordColumns(
@@ -116,6 +114,7 @@ TABLE: Final = ColumnTable(
                 "mission": _RULES,
                 "owner": _NAME,
                 "status_reason": _REASON,
+                "autonomy_reason": _REASON,
                 "locked_from_reason": "a code",
                 "stop_reason": _REASON,
             },
@@ -126,12 +125,21 @@ TABLE: Final = ColumnTable(
         OtherColumns(
             model="runtime.PolicyKind", columns={"title": _RULES, "body": _RULES, "reason": _REASON}
         ),
+        OtherColumns(model="runtime.Ontology", columns={"body": _RULES, "reason": _REASON}),
         OtherColumns(model="runtime.Ruleset", columns={"body": _RULES, "reason": _REASON}),
         OtherColumns(
             model="runtime.CalibrationMap",
             columns={"body": "sums over many flows, no words of one", "reason": _REASON},
         ),
-        OtherColumns(model="runtime.Key", columns={"fact_prefix": _NAME}),
+        OtherColumns(
+            model="runtime.Capability",
+            columns={
+                "body": "what an agent says that it offers, of no flow; it overwrites it",
+                "override_reason": _REASON,
+            },
+        ),
+        OtherColumns(model="runtime.Consultation", columns={"capability": _NAME}),
+        OtherColumns(model="runtime.Key", columns={"fact_prefix": _NAME, "issuer": _NAME, "subject": _NAME}),
         OtherColumns(
             model="runtime.Receiver",
             columns={
@@ -153,10 +161,25 @@ TABLE: Final = ColumnTable(
             model="runtime.Target",
             columns={"base_url": _NAME, "refuses": "status codes", "deep_link": _NAME, "health": _NAME},
         ),
+        OtherColumns(
+            model="runtime.ToolServer",
+            columns={"switch_reason": _REASON, "trouble": "why a look failed, in our words"},
+        ),
+        OtherColumns(
+            model="runtime.UpstreamTool",
+            columns={
+                "pinned": "what a server says of a tool, no words of a flow",
+                "found": "what a server says of a tool, no words of a flow",
+                "reason": _REASON,
+            },
+        ),
         OtherColumns(model="runtime.Guard", columns={"body": _RULES, "switch_reason": _REASON}),
         OtherColumns(
             model="runtime.Review",
-            columns={"note": "a reviewer's words; the ledger's entry repeats them, so they stay"},
+            columns={
+                "note": "a reviewer's words; the ledger's entry repeats them, so they stay",
+                "request_reason": "why a person asked for it; the ledger's entry repeats it, so it stays",
+            },
         ),
         OtherColumns(model="runtime.Stop", columns={"reason": _REASON}),
         OtherColumns(model="runtime.Flow", columns={"head_hash": _HASH}),
@@ -173,6 +196,7 @@ TABLE: Final = ColumnTable(
             columns={
                 "body": "emptied beside this table: the stored responses to the calls of a flow",
                 "request_digest": "emptied beside this table, with the response",
+                "salt": "emptied beside this table, with the response",
                 "path": "an address of the API",
                 "key": "an Idempotency-Key",
             },
@@ -207,6 +231,9 @@ TABLE: Final = ColumnTable(
             columns={
                 "value": "what an agent remembers, of no flow; an admin discards it",
                 "source": "where it says that it learned it",
+                "reasons": "codes of what was found, without words of the value",
+                "labels": "names of labels that its writer had",
+                "decision_reason": "an admin's words; the ledger's entry repeats them, so they stay",
             },
         ),
         OtherColumns(

@@ -138,7 +138,11 @@ def _compare_results(found: Found, flows: Mapping[UUID, Entries], records: Recor
         found.same(entry, "outcome.status", entry.payload["status"], row.status)
         kept.compare(found, entry, "outcome.receipt", "receipt_commitment", row.receipt)
         found.same(entry, "outcome.recorded_at", entry.at, row.recorded_at)
-        if entry.payload.get("outcome_digest") is not None and found.erasure_after(entry) is None:
+        if found.erasure_after(entry) is not None:
+            continue
+        deviates = bool(entry.payload.get("deviations", 0))
+        found.same(entry, "outcome.deviated_at", deviates, row.deviated_at is not None)
+        if entry.payload.get("outcome_digest") is not None:
             digest = intent_records.outcome_digest(row)
             found.same(entry, "outcome", entry.payload["outcome_digest"], digest)
     note_extra(found, flows, ((row.intent.flow_id, name) for name, row in rows.items()), "outcome")

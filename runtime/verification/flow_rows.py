@@ -6,13 +6,13 @@ from uuid import UUID
 
 from django.db.models import Exists, Model, OuterRef
 
-from audit import canonical, chain
+from audit import canonical, cells, chain
 from audit.chain import ChainBreak
 from audit.events import Kind
 from audit.verification import row_checks
-from audit.verification.row_checks import Found, NotProved
+from audit.verification.row_checks import Entry, Found, NotProved
 from runtime.contexts.models import Snapshot
-from runtime.contracts.guard import bps
+from runtime.contracts.guard import WHOLE_BPS, EmergencyStop, ReviewOrigin, bps
 from runtime.contracts.states import ENDED, FlowState
 from runtime.flows.models import Feedback, Flow, Intent, Proposal, Verdict
 from runtime.guards.models import Review
@@ -47,14 +47,13 @@ class FlowRowCheck(row_checks.FlowRows):
             Kind.STEP_TAKEN,
             Kind.FLOW_CONTINUED,
             Kind.REVIEW_FLAGGED,
+            Kind.REVIEW_REQUESTED,
             Kind.REVIEW_CLOSED,
         }
     )
     not_proved = (
-        NotProved("runtime_feedback", (), "notifications to agents follow from entries"),
         NotProved("runtime_agentevent", (), "notifications to agents follow from entries"),
         NotProved("runtime_inbox", (), "notifications to agents follow from entries"),
-        NotProved("runtime_answer", (), "responses to agents follow from entries"),
         NotProved("runtime_computebudget", (), "limits of a flow, and usage reported by its agent"),
         NotProved("runtime_usagereport", (), "usage reported by agents"),
         NotProved("runtime_guardrun", (), "short-lived; what a guard found is in its review"),
@@ -261,7 +260,8 @@ def _compare_verdicts(found: Found, flows: Mapping[UUID, Entries]) -> None:
 
 def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: Payloads) -> None:
     rows = {
-        str(row.pk): row for row in Review.objects.filter(flow__in=flows).select_related("guard", "agent")
+        str(row.pk): row
+        for row in Review.objects.filter(flow__in=flows).select_related("guard", "agent", "memory")
     }
     agents = {str(dfid): entry.payload["agent_id"] for dfid, entry in of_kind(flows, Kind.FLOW_OPENED)}
     closed = {entry.payload["review_id"]: entry for _, entry in of_kind(flows, Kind.REVIEW_CLOSED)}
@@ -273,8 +273,9 @@ def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: Payloads
             "flow": (entry.stream, str(row.flow_id)),
             "tenant": (entry.tenant, row.tenant),
             "agent": (agents.get(entry.stream, row.agent.agent_id), row.agent.agent_id),
+            "origin": (ReviewOrigin.GUARD, row.origin),
             "proposal": (said["proposal_id"], str(row.proposal_id)),
-            "guard": (said["guard_id"], row.guard.guard_id),
+            "guard": (said["guard_id"], row.asked_by),
             "confidence_bps": (bps(said["confidence"]), row.confidence_bps),
             "emergency_stop": (said["emergency_stop"], row.emergency_stop),
             "agent_suspended": (said.get("agent_suspended", row.agent_suspended), row.agent_suspended),
@@ -282,9 +283,43 @@ def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: Payloads
         for name, (recorded, stored) in about.items():
             found.same(entry, f"review.{name}", recorded, stored)
         found.then(entry, entry, "review.flagged_at", row.flagged_at)
-        end = closed.get(said["review_id"])
-        found.same(end or entry, "review.result", end.payload["result"] if end else "", row.result)
-        found.same(end or entry, "review.note", end.payload["note"] if end else "", row.note)
-        found.same(end or entry, "review.reviewed_by", end.actor if end else "", row.reviewed_by)
-        found.then(end, entry, "review.reviewed_at", row.reviewed_at)
+        _compare_answer(found, entry, closed.get(said["review_id"]), row)
+    _compare_requests(found, flows, rows, agents, closed)
     note_extra(found, flows, ((row.flow_id, name) for name, row in rows.items()), "review")
+
+
+def _compare_requests(
+    found: Found,
+    flows: Mapping[UUID, Entries],
+    rows: dict[str, Review],
+    agents: Mapping[str, str],
+    closed: Mapping[str, Entry],
+) -> None:
+    """The reviews that people requested because of an item of memory."""
+    entries = entries_of(flows, Kind.REVIEW_REQUESTED)
+    for entry, row in found.rows_of(entries, rows, itemgetter("review_id"), "the review {review_id}"):
+        said = entry.payload
+        about = {
+            "flow": (entry.stream, str(row.flow_id)),
+            "tenant": (entry.tenant, row.tenant),
+            "agent": (agents.get(entry.stream, row.agent.agent_id), row.agent.agent_id),
+            "origin": (ReviewOrigin.MEMORY, row.origin),
+            "memory": (f"{said['scope']}/{said['key']}@{said['version']}", row.asked_by),
+            "requested_by": (entry.actor, row.requested_by),
+            "request_reason": (said["reason"], row.request_reason),
+            "confidence_bps": (WHOLE_BPS, row.confidence_bps),
+            "findings": (b"[]", cells.bytes_of(row.findings)),
+            "emergency_stop": (EmergencyStop.NOT_ASKED, row.emergency_stop),
+            "agent_suspended": (False, bool(row.agent_suspended)),
+        }
+        for name, (recorded, stored) in about.items():
+            found.same(entry, f"review.{name}", recorded, stored)
+        found.then(entry, entry, "review.flagged_at", row.flagged_at)
+        _compare_answer(found, entry, closed.get(said["review_id"]), row)
+
+
+def _compare_answer(found: Found, entry: Entry, end: Entry | None, row: Review) -> None:
+    found.same(end or entry, "review.result", end.payload["result"] if end else "", row.result)
+    found.same(end or entry, "review.note", end.payload["note"] if end else "", row.note)
+    found.same(end or entry, "review.reviewed_by", end.actor if end else "", row.reviewed_by)
+    found.then(end, entry, "review.reviewed_at", row.reviewed_at)

@@ -10,18 +10,34 @@ from audit.packs import sources
 from audit.packs.sources import Gathering, Objects
 from runtime.advice.models import DecisionPackageRow, RuleOutput
 from runtime.contexts.models import Snapshot
+from runtime.execution.models import HumanTask
 from runtime.flows.models import Intent, Outcome, Proposal, Verdict
 from runtime.flows.queries import intent_records
 from runtime.registry.models import Bundle
 
 Payloads = Sequence[Mapping[str, Any]]
-# What a proposal says, its verdict, its requests and the gate's input repeat, and the trigger the input, too.
-_REPEATED = (Kind.FLOW_OPENED, Kind.PROPOSAL_SUBMITTED)
+# What a proposal says, its verdict, its requests, its tasks and the gate's input repeat, and the trigger the
+# input, too; the options that a recommendation was asked about may be the proposal, what it was made from has
+# what others were asked and answered, and a statement has the answer of a task.
+_REPEATED = (
+    Kind.FLOW_OPENED,
+    Kind.PROPOSAL_SUBMITTED,
+    Kind.ATTEMPT_FINISHED,
+    Kind.CONSULTATION_ASKED,
+    Kind.CONSULTATION_ENDED,
+    Kind.TASK_ANSWERED,
+)
 _REPEATING = (
     (Kind.PROPOSAL_SUBMITTED, "proposal_digest"),
     (Kind.VERDICT_GIVEN, "input_digest"),
     (Kind.VERDICT_GIVEN, "verdict_digest"),
     (Kind.INTENT_CREATED, "request_digest"),
+    (Kind.RULES_EVALUATED, "input_digest"),
+    (Kind.RULES_EVALUATED, "output_digest"),
+    (Kind.DECISION_RECOMMENDED, "input_digest"),
+    (Kind.DECISION_RECOMMENDED, "package_digest"),
+    (Kind.TASK_OPENED, "task_hash"),
+    (Kind.TASK_ANSWERED, "statement_digest"),
 )
 _KINDS = (
     *_REPEATED,
@@ -31,6 +47,7 @@ _KINDS = (
     Kind.OUTCOME_RECORDED,
     Kind.RULES_EVALUATED,
     Kind.DECISION_RECOMMENDED,
+    Kind.TASK_OPENED,
 )
 
 
@@ -46,6 +63,7 @@ def of_flow(tenant: str, dfid: UUID) -> Objects:
     _gather_requests(gathered, dfid, said[Kind.INTENT_CREATED])
     _gather_outcomes(gathered, dfid, said[Kind.OUTCOME_RECORDED])
     _gather_advice(gathered, dfid, said)
+    _gather_tasks(gathered, dfid, said)
     if sources.has_erased(tenant=tenant, payloads=[item for kind in _REPEATED for item in said[kind]]):
         for kind, name in _REPEATING:
             for payload in said[kind]:
@@ -113,6 +131,20 @@ def _gather_advice(gathered: Gathering, dfid: UUID, said: Mapping[Kind, Payloads
         package = packages_by_id.get(str(payload.get("decision_id")))
         gathered.take(payload.get("input_digest"), [] if package is None else [package.input])
         gathered.take(payload.get("package_digest"), [] if package is None else [package.body])
+
+
+def _gather_tasks(gathered: Gathering, dfid: UUID, said: Mapping[Kind, Payloads]) -> None:
+    opened, answered = said[Kind.TASK_OPENED], said[Kind.TASK_ANSWERED]
+    rows = (
+        HumanTask.objects.filter(intent__flow=dfid).values_list("pk", "body", "statement") if opened else ()
+    )
+    shown, signed = {}, {}
+    for pk, body, statement in rows:
+        shown[str(pk)], signed[str(pk)] = body, statement
+    for payload in opened:
+        gathered.take(payload.get("task_hash"), _cells(shown, payload.get("task_id")))
+    for payload in answered:
+        gathered.take(payload.get("statement_digest"), _cells(signed, payload.get("task_id")))
 
 
 def _cells(rows: Mapping[str, object], key: object) -> list[object]:

@@ -169,7 +169,7 @@ def _compare_flow(found: Found, dfid: UUID, entries: Entries, stored: _Stored) -
     for entry in entries:
         if entry.kind == Kind.RECORD_SCORED:
             is_scored = True
-            is_late = any(fold.changes(each.kind) for each in since)
+            is_late = any(fold.changes(each.kind, version=version) for each in since)
             _compare_score(found, entry, None if is_late else emitted, folded if can_fold else None, stored)
         if entry.kind != Kind.RECORD_EMITTED:
             since.append(Said(entry.seq, entry.kind, chain.time_text(entry.at), entry.actor, entry.payload))
@@ -193,7 +193,8 @@ def _compare_flow(found: Found, dfid: UUID, entries: Entries, stored: _Stored) -
     left = [
         each
         for each in since
-        if fold.is_checkpoint(each.kind, each.payload) or (is_scored and fold.changes(each.kind))
+        if fold.is_checkpoint(each.kind, each.payload)
+        or (is_scored and fold.changes(each.kind, version=version))
     ]
     if emitted is not None and left:
         found.missing(emitted, f"the decision record after entry {left[-1].seq}")

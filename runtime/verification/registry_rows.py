@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from audit import actors, canonical, cells
+from audit.chain import time_text
 from audit.events import Kind
 from audit.verification.row_checks import Entry, Found, NotProved
-from runtime.contracts.states import AgentStatus
+from runtime.contracts.states import AgentStatus, AutonomyLevel
 from runtime.registry.models import Agent, Key, Manifest, PolicyKind, Ruleset
 from runtime.registry.models.calibration_maps import CalibrationMap
+from runtime.registry.models.ontologies import Ontology
 from runtime.verification.last_entries import LastEntryRows, Subjects
 
 _SUBJECTS: Subjects = {
@@ -20,6 +22,7 @@ _SUBJECTS: Subjects = {
     Kind.AGENT_EDITED: [("profile", ("agent_id",)), ("owner", ("agent_id",))],
     Kind.AGENT_OWNER_CHANGED: [("owner", ("agent_id",))],
     Kind.AGENT_STATUS_CHANGED: [("status", ("agent_id",))],
+    Kind.AGENT_AUTONOMY_CHANGED: [("autonomy", ("agent_id",))],
     Kind.AGENT_STOPPED: [("stopped", ("agent_id",))],
     Kind.AGENT_RESUMED: [("stopped", ("agent_id",))],
     Kind.MANIFEST_REGISTERED: [("manifest", ("agent_id", "version"))],
@@ -31,6 +34,9 @@ _SUBJECTS: Subjects = {
     Kind.RULESET_REGISTERED: [("ruleset", ("ruleset", "version"))],
     Kind.RULESET_ACTIVATED: [("ruleset end", ("ruleset", "version")), ("ruleset now", ("ruleset",))],
     Kind.RULESET_DISCARDED: [("ruleset end", ("ruleset", "version"))],
+    Kind.ONTOLOGY_REGISTERED: [("ontology", ("version",))],
+    Kind.ONTOLOGY_ACTIVATED: [("ontology end", ("version",)), ("ontology now", ())],
+    Kind.ONTOLOGY_DISCARDED: [("ontology end", ("version",))],
     Kind.CALIBRATION_DRAFTED: [("map", ("agent_id", "version"))],
     Kind.CALIBRATION_ACTIVATED: [
         ("map end", ("agent_id", "version")),
@@ -49,7 +55,7 @@ _SUBJECTS: Subjects = {
 
 
 class RegistryRowCheck(LastEntryRows):
-    """Agents, manifests, kinds, rulesets, calibration maps and keys."""
+    """Agents, manifests, kinds, rulesets, the ontology, calibration maps and keys."""
 
     kinds = frozenset(_SUBJECTS)
     kept_by = _SUBJECTS
@@ -68,6 +74,7 @@ class RegistryRowCheck(LastEntryRows):
             "manifests": self._manifests,
             "kinds": self._kinds,
             "rulesets": self._rulesets,
+            "ontologies": self._ontologies,
             "maps": self._maps,
             "keys": self._keys,
         }
@@ -75,11 +82,12 @@ class RegistryRowCheck(LastEntryRows):
     def _agents(self, found: Found) -> None:
         columns = ("tenant", "agent_id", "role", "owner", "mission", "review_on", "status", "status_reason")
         further = ("stopped_at", "stopped_by", "stop_reason", "created_at")
-        rows = Agent.objects.values(*columns, *further, "escalation_millitokens", "bucket_at")
+        rows = Agent.objects.values(*columns, *further, *_AUTONOMY, "escalation_millitokens", "bucket_at")
         named = ((row["tenant"], (row["agent_id"],), row) for row in rows)
         owners, profiles, statuses, stops, buckets = (
             self.of(word) for word in ("owner", "profile", "status", "stopped", "bucket")
         )
+        levels = self.of("autonomy")
         for entry, row in self.rows(found, "agent", named):
             key = (row["tenant"], (row["agent_id"],))
             found.same(entry, "agent.role", entry.payload["role"], row["role"])
@@ -96,6 +104,7 @@ class RegistryRowCheck(LastEntryRows):
             found.same(status or entry, "agent.status", said, row["status"])
             if status is not None:
                 found.same(status, "agent.status_reason", status.payload["reason"], row["status_reason"])
+            _compare_autonomy(found, entry, levels.get(key), row)
             stop = stops.get(key)
             is_stopped = stop is not None and stop.kind == Kind.AGENT_STOPPED
             stopped = stop if is_stopped else None
@@ -170,6 +179,17 @@ class RegistryRowCheck(LastEntryRows):
             is_active = last is not None and last.payload["version"] == row["version"]
             found.same(last or entry, f"ruleset.active of {row['version']}", is_active, bool(row["active"]))
 
+    def _ontologies(self, found: Found) -> None:
+        rows = Ontology.objects.values("tenant", "version", "body", "digest", "active", *_STATE)
+        named = [(row["tenant"], (row["version"],), row) for row in rows]
+        ends, now = self.of("ontology end"), self.of("ontology now")
+        for entry, row in self.rows(found, "ontology", named):
+            _compare_version(found, "ontology", entry, row)
+            _compare_state(found, "ontology", entry, ends.get((entry.tenant, (row["version"],))), row)
+            last = now.get((entry.tenant, ()))
+            is_active = last is not None and last.payload["version"] == row["version"]
+            found.same(last or entry, f"ontology.active of {row['version']}", is_active, bool(row["active"]))
+
     def _maps(self, found: Found) -> None:
         columns = ("version", "policy_kind", "impact", "pairs", "body", "digest", "active")
         rows = CalibrationMap.objects.values(
@@ -207,6 +227,9 @@ class RegistryRowCheck(LastEntryRows):
             "revoked_at",
             "secret_hash",
             "fact_prefix",
+            "environment",
+            "issuer",
+            "subject",
         )
         ends = self.of("key end")
         for entry, row in self.rows(found, "key", ((row["tenant"], (row["key_id"],), row) for row in rows)):
@@ -215,9 +238,31 @@ class RegistryRowCheck(LastEntryRows):
                 held = canonical.digest(row["secret_hash"].encode())
                 found.same(entry, "key.secret_hash", entry.payload["secret_digest"], held)
                 found.same(entry, "key.fact_prefix", entry.payload["fact_prefix"], row["fact_prefix"])
+            found.same(entry, "key.environment", entry.payload.get("environment") or "", row["environment"])
+            for name in ("issuer", "subject"):
+                found.same(entry, f"key.{name}", entry.payload.get(f"token_{name}") or "", row[name])
             end = ends.get((row["tenant"], (row["key_id"],)))
             found.by_then(entry, entry, "key.created_at", row["created_at"])
             found.by_then(end, entry, "key.revoked_at", row["revoked_at"])
+
+
+def _compare_autonomy(found: Found, entry: Entry, last: Entry | None, row: Mapping[str, Any]) -> None:
+    """The level of an agent, as its last change left it; without one it is AUTONOMOUS."""
+    told: Mapping[str, Any] = {"to_level": AutonomyLevel.AUTONOMOUS.value, "score": 0, "reason": ""}
+    told = told if last is None else last.payload
+    about = last or entry
+    found.same(about, "agent.autonomy", told["to_level"], row["autonomy"])
+    found.same(about, "agent.autonomy_score", told["score"], row["autonomy_score"])
+    found.same(about, "agent.autonomy_reason", told["reason"], row["autonomy_reason"])
+    found.same(about, "agent.autonomy_by", last.actor if last else "", row["autonomy_by"])
+    found.same(about, "agent.autonomy_at", last.at if last else None, row["autonomy_at"])
+    since = row["autonomy_counts_from"]
+    found.same(
+        about,
+        "agent.autonomy_counts_from",
+        told.get("counts_from"),
+        None if since is None else time_text(since),
+    )
 
 
 def _holder(row: Mapping[str, Any]) -> str:
@@ -226,6 +271,14 @@ def _holder(row: Mapping[str, Any]) -> str:
     return actors.auditor(row["auditor"]) if row["auditor"] else actors.agent(row["agent__agent_id"])
 
 
+_AUTONOMY = (
+    "autonomy",
+    "autonomy_score",
+    "autonomy_at",
+    "autonomy_by",
+    "autonomy_reason",
+    "autonomy_counts_from",
+)
 _STATE = (
     "created_at",
     "created_by",

@@ -6,10 +6,11 @@ capacities) with the last entry about it.
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from django.db.models import Count, Max, Q, Sum
 
-from audit import actors
+from audit import actors, canonical, cells, chain
 from audit.chain import BreakKind, ChainBreak
 from audit.events import Kind
 from audit.models import LedgerEntry
@@ -18,7 +19,8 @@ from audit.verification.verify import UNREADABLE
 from runtime.contracts.states import STANDING, ReservationState
 from runtime.guards.models import Guard
 from runtime.registry.models import Pack, Stop, Target, Workflow
-from runtime.registry.queries import recorded_targets
+from runtime.registry.models.tools import ToolServer, UpstreamTool
+from runtime.registry.queries import recorded_targets, tool_pins
 from runtime.resources.models import Reservation, Resource
 from runtime.state.models import Artifact, Fact, FactVersion, MemoryItem
 from runtime.verification.last_entries import LastEntryRows, Subjects
@@ -27,6 +29,10 @@ VERSIONS_AT_ONCE = 500
 
 _SUBJECTS: Subjects = {
     Kind.TARGET_CONFIGURED: [("target", ("name",))],
+    Kind.TOOL_FOUND: [("tool", ("server", "tool"))],
+    Kind.TOOL_PINNED: [("tool", ("server", "tool"))],
+    Kind.TOOL_QUARANTINED: [("tool", ("server", "tool"))],
+    Kind.TOOL_SERVER_SWITCHED: [("MCP server", ("server",))],
     Kind.RESOURCE_CONFIGURED: [("resource", ("resource",))],
     Kind.GUARD_CONFIGURED: [("guard", ("guard_id",))],
     Kind.GUARD_SWITCHED: [("guard switch", ("guard_id",))],
@@ -48,7 +54,12 @@ class WorldRowCheck(LastEntryRows):
     )
     kept_by = _SUBJECTS
     not_proved = (
-        NotProved("runtime_memoryitem", ("expires_at", "current"), "which version of an item agents receive"),
+        NotProved(
+            "runtime_toolserver",
+            ("checked_at", "trouble", "due_at"),
+            "when a server was looked at, and why that failed: what was found is in entries",
+        ),
+        NotProved("runtime_memoryitem", ("current",), "which version of an item agents receive"),
         NotProved(
             "runtime_stop",
             (),
@@ -143,6 +154,7 @@ class WorldRowCheck(LastEntryRows):
         """What compares each table, or a few of them."""
         return {
             "deployment": self._deployment,
+            "tools": self._tools,
             "world": self._world,
             "memory": self._memory,
             "packs": self._packs,
@@ -174,6 +186,33 @@ class WorldRowCheck(LastEntryRows):
         for (tenant, _), entry in self.of("stop").items():
             is_stopped = entry.kind == Kind.SYSTEM_STOPPED
             found.same(entry, "everything is stopped", is_stopped, tenant in stopped)
+
+    def _tools(self, found: Found) -> None:
+        tools = ((row.tenant, (row.server, row.name), row) for row in UpstreamTool.objects.all())
+        for entry, row in self.rows(found, "tool", tools):
+            recorded = tool_pins.recorded_by(entry.kind, entry.payload)
+            for name, told, stored in tool_pins.columns(recorded, row):
+                found.same(entry, f"upstreamtool.{name}", told, stored)
+            for name, digest, cell in tool_pins.bodies(recorded, row):
+                if digest:
+                    found.bytes(entry, f"upstreamtool.{name}", digest, cell)
+                else:
+                    found.same(entry, f"upstreamtool.{name}", b"", cells.bytes_of(cell))
+            found.same(entry, "upstreamtool.changed_by", entry.actor, row.changed_by)
+            found.by_then(entry, entry, "upstreamtool.changed_at", row.changed_at)
+        switches = self.of("MCP server")
+        for row in ToolServer.objects.all():
+            switch = switches.pop((row.tenant, (row.name,)), None)
+            if switch is None:
+                if row.switched_at is not None:
+                    found.without_entry(row.tenant, actors.target(row.name), f"the switch of {row.name}")
+                continue
+            found.same(switch, "toolserver.enabled", switch.payload["enabled"], bool(row.enabled))
+            found.same(switch, "toolserver.switched_by", switch.actor, row.switched_by)
+            found.same(switch, "toolserver.switch_reason", switch.payload["reason"], row.switch_reason)
+            found.by_then(switch, switch, "toolserver.switched_at", row.switched_at)
+        for entry in switches.values():
+            found.missing(entry, f"the MCP server {entry.payload['server']}")
 
     def _world(self, found: Found) -> None:
         facts = dict(self._facts)
@@ -211,6 +250,14 @@ class WorldRowCheck(LastEntryRows):
             "written_at",
             "writer__agent_id",
             "released_by",
+            "source_check",
+            "source_place",
+            "reasons",
+            "expires_at",
+            "discarded_by",
+            "decided_at",
+            "decision_reason",
+            "labels",
         )
         ends, written = self.of("memory end"), dict(self.of("memory"))
         for (tenant, item, digest), entry in self._reads.items():
@@ -231,6 +278,7 @@ class WorldRowCheck(LastEntryRows):
             found.same(entry, "memoryitem.writer", entry.actor, actors.agent(row[9]))
             if end is None or end.kind == Kind.MEMORY_RELEASED:
                 found.same(end or entry, "memoryitem.released_by", end.actor if end else "", row[10])
+            self._firewall(found, entry, end, row[11:])
         artifacts = Artifact.objects.values_list(
             "tenant", "agent__agent_id", "digest", "media_type", "size_bytes"
         )
@@ -238,6 +286,25 @@ class WorldRowCheck(LastEntryRows):
         for entry, row in self.rows(found, "artifact", named_artifacts):
             found.same(entry, "artifact.media_type", entry.payload["media_type"], row[3])
             found.same(entry, "artifact.size_bytes", entry.payload["size_bytes"], row[4])
+
+    def _firewall(self, found: Found, entry: Entry, end: Entry | None, row: tuple[Any, ...]) -> None:
+        """What was found of an item, and what a person decided; older entries hold nothing of it."""
+        check, place, reasons, expires_at, discarded_by, decided_at, reason, labels = row
+        said = entry.payload
+        found.same(entry, "memoryitem.source_check", said.get("source_check", ""), check)
+        found.same(entry, "memoryitem.source_place", said.get("source_place", ""), place)
+        for name, cell in (("reasons", reasons), ("labels", labels)):
+            recorded = canonical.encode(said.get(name, []))
+            found.same(entry, f"memoryitem.{name}", recorded, cells.bytes_of(cell))
+        if "rule" in said:
+            ends = None if expires_at is None else chain.time_text(expires_at)
+            found.same(entry, "memoryitem.expires_at", said.get("expires_at"), ends)
+        decided = end if end is not None and "digest" in end.payload else None
+        why = decided.payload.get("reason", "") if decided else ""
+        found.same(decided or entry, "memoryitem.decision_reason", why, reason)
+        found.by_then(decided, entry, "memoryitem.decided_at", decided_at)
+        by = decided.actor if decided and decided.kind == Kind.MEMORY_DISCARDED else ""
+        found.same(decided or entry, "memoryitem.discarded_by", by, discarded_by)
 
     def _packs(self, found: Found) -> None:
         rows = Pack.objects.values_list("tenant", "name", "version", "digest", "loaded_at", "loaded_by")

@@ -20,6 +20,7 @@ from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
+from runtime.execution.services import tool_looks
 from runtime.maintenance.services import (
     fact_pruning,
     payload_rounds,
@@ -33,6 +34,8 @@ from runtime.outward.services import sending
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
+# Intents of one message: a worker that dies leaves so many calls in doubt, and no more.
+TOGETHER = 8
 PAUSE_S = 5.0
 FULL_PAUSE_S = 1.0
 LEAST_SWEEP_S = 0.5
@@ -42,10 +45,10 @@ _log = logging.getLogger(__name__)
 
 
 @shared_task(name="runtime.attempt", acks_late=True, ignore_result=True)
-def attempt(intent_id: str) -> None:
-    """Attempt one intent."""
+def attempt(*intent_ids: str) -> None:
+    """Attempt intents, which were rung for at about the same time."""
     owner = f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"[:80]
-    embedded.attempt_quietly(UUID(intent_id), owner=owner)
+    embedded.attempt_all([UUID(intent_id) for intent_id in intent_ids], owner=owner)
 
 
 @shared_task(name="runtime.guard", acks_late=True, ignore_result=True)
@@ -72,6 +75,15 @@ def seal() -> None:
     """Seal what was committed; beat sends this every second, and of several at once one does it."""
     try:
         sealing.seal_now()
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.number", ignore_result=True)
+def number() -> None:
+    """Give leaves to what was committed and numbers to writes of facts; sent five times a second."""
+    try:
+        sealing.add_waiting()
     finally:
         connection.close()
 
@@ -132,10 +144,20 @@ def send_events() -> None:
         connection.close()
 
 
-class Ringer(BackgroundSender[int, tuple[Any, UUID | int]]):
-    """Sends ids to the broker, one by one and each as often as it was given.
+@shared_task(name="runtime.look_at_tools", ignore_result=True)
+def look_at_tools() -> None:
+    """Look at the MCP servers that are due; beat sends this every two seconds, and any number may run."""
+    try:
+        tool_looks.look_due()
+    finally:
+        connection.close()
 
-    Sends have timeouts (the broker's transport options). Dropping is fine, because the sweeper queues again.
+
+class Ringer(BackgroundSender[int, tuple[Any, UUID | int]]):
+    """Sends ids to the broker, each as often as it was given.
+
+    Intents that wait for the same moment go in one message, so that one worker claims them together. Sends
+    have timeouts (the broker's transport options). Dropping is fine, because the sweeper queues again.
     """
 
     def __init__(self) -> None:
@@ -146,7 +168,7 @@ class Ringer(BackgroundSender[int, tuple[Any, UUID | int]]):
                 "the broker cannot be reached (%s); pausing %s s", type(error).__name__, PAUSE_S
             ),
             limit=QUEUE_LIMIT,
-            batch=1,
+            batch=TOGETHER,
             pause_s=PAUSE_S,
         )
         self._numbers = itertools.count()
@@ -162,8 +184,11 @@ class Ringer(BackgroundSender[int, tuple[Any, UUID | int]]):
 
 
 def _send(batch: Sequence[tuple[int, tuple[Any, UUID | int]]]) -> None:
-    for _, (task, item) in batch:
-        task.apply_async((str(item),), retry=False)
+    for task, rung in itertools.groupby((one for _, one in batch), key=lambda one: one[0]):
+        ids = [str(item) for _, item in rung]
+        # A guard may take long, and is alone in its message.
+        for together in [ids] if task is attempt else [[one] for one in ids]:
+            task.apply_async(tuple(together), retry=False)
 
 
 ringers = PerProcess(Ringer)

@@ -12,6 +12,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -19,9 +21,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connection
 
+from audit.sealing.own_key import KeyEndedError
 from runtime.core import clock, ports, transactions
 from runtime.epochs.services import boots, epochs
-from runtime.execution.services import attempting
+from runtime.execution.services import attempting, tool_looks
 from runtime.flows.queries import due_intents
 from runtime.maintenance.services import (
     fact_pruning,
@@ -44,12 +47,15 @@ PER_TARGET = 2
 POLL_S = 1.0
 SWEEP_S = 1.0
 SEAL_S = 1.0
+# How long a write waits for its version of the world, about.
+NUMBER_S = 0.2
 SCORE_S = 1.0
 RETENTION_S = 60.0
 REPLAY_S = 1.0
 NOTICE_S = 1.0
 EVENTS_S = 1.0
 WITNESS_S = 1.0
+TOOLS_S = 2.0
 MARK_S = 2.0
 _LOOK_AHEAD = 50
 _AFTER_ERROR_S = 1.0
@@ -64,13 +70,21 @@ def ring(intent_ids: Sequence[UUID]) -> None:
     _bell.set()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """An intent for a thread; with `taken` it was claimed together with others, and its lease has begun."""
+
+    intent_id: UUID
+    taken: attempting.Taken | None
+
+
 class Drain:
     """Attempts due intents until it is stopped. One per process, and one process per data folder."""
 
     def __init__(self) -> None:
         self._stopping = threading.Event()
         self._superseded = threading.Event()
-        self._work: queue.SimpleQueue[due_intents.DueIntent | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._taken: dict[UUID, str] = {}
         self._resting: dict[UUID, float] = {}
@@ -85,6 +99,7 @@ class Drain:
         self._begin("scorer", self._score)
         self._begin("retention", self._erase_due)
         self._begin("replayer", self._replay)
+        self._begin("tools", self._look_at_tools)
         if settings.DIR_WITNESS:
             # Apart from the sealer: a witness that hangs must not keep anything from being signed.
             self._begin("witness", self._send_checkpoints)
@@ -107,9 +122,12 @@ class Drain:
         self._stopping.set()
         _bell.set()
         guard_threads.ring(())
+        ends_at = time.monotonic() + timeout_s
+        for finder in self._threads[:1]:
+            # It may have just claimed something, which is called, so it comes before the end of the work.
+            finder.join(timeout_s)
         for _ in range(ATTEMPT_THREADS):
             self._work.put(None)
-        ends_at = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, ends_at - time.monotonic()))
         self._leave_mark()
@@ -163,12 +181,18 @@ class Drain:
         full = {target for target, calls in busy.items() if calls >= PER_TARGET}
         at = clock.now()
         found = due_intents.list_due(at=at, limit=_LOOK_AHEAD, without=without, without_targets=full)
+        chosen: dict[UUID, str] = {}
         for due in found:
             if busy[due.target] < PER_TARGET:
                 busy[due.target] += 1
-                with self._lock:
-                    self._taken[due.intent_id] = due.target
-                self._work.put(due)
+                chosen[due.intent_id] = due.target
+        with self._lock:
+            free = max(0, ATTEMPT_THREADS - len(self._taken))
+            self._taken.update(chosen)
+        # No more than there are threads without work, so that each call begins with its lease.
+        taken = _take_together(list(chosen)[:free], owner=_owner())
+        for intent_id in chosen:
+            self._work.put(_Work(intent_id=intent_id, taken=taken.get(intent_id)))
         if len(found) == _LOOK_AHEAD:
             # A long queue of one target may hide the others: look again past it.
             return 0.0
@@ -177,14 +201,15 @@ class Drain:
         return min(POLL_S, soon)
 
     def _attempt(self) -> None:
-        owner = f"{socket.gethostname()}:{os.getpid()}:{threading.current_thread().name}"[:80]
-        while (due := self._work.get()) is not None:
-            whole = self._stopping.is_set() or attempt_quietly(due.intent_id, owner=owner)
+        owner = _owner()
+        while (work := self._work.get()) is not None:
+            is_left = self._stopping.is_set() and work.taken is None
+            whole = is_left or attempt_quietly(work.intent_id, owner=owner, taken=work.taken)
             with self._lock:
-                del self._taken[due.intent_id]
+                del self._taken[work.intent_id]
                 if not whole:
                     # It is still due: without a rest it would be found again at once, forever.
-                    self._resting[due.intent_id] = time.monotonic() + _AFTER_ERROR_S
+                    self._resting[work.intent_id] = time.monotonic() + _AFTER_ERROR_S
             # The next intent of this target may have waited for this place.
             _bell.set()
 
@@ -211,7 +236,19 @@ class Drain:
         self._repeat("the sweeper", sweep_rounds.run, every_s=SWEEP_S)
 
     def _seal(self) -> None:
-        self._repeat("the sealer", sealing.seal_now, every_s=SEAL_S)
+        # SQLite numbers a write itself, so nobody waits for the sealer there.
+        every_s = SEAL_S if connection.vendor == "sqlite" else NUMBER_S
+        signs_at_s = time.monotonic()
+
+        def work() -> None:
+            nonlocal signs_at_s
+            if time.monotonic() < signs_at_s:
+                sealing.add_waiting()
+                return
+            signs_at_s = time.monotonic() + SEAL_S
+            sealing.seal_now()
+
+        self._repeat("the sealer", work, every_s=every_s)
 
     def _score(self) -> None:
         score = partial(scoring.score_due, is_stopping=self._stopping.is_set)
@@ -228,6 +265,10 @@ class Drain:
     def _replay(self) -> None:
         replay = partial(replay_runs.work_due, is_stopping=self._stopping.is_set)
         self._repeat("the replayer", replay, every_s=REPLAY_S)
+
+    def _look_at_tools(self) -> None:
+        look = partial(tool_looks.look_due, is_stopping=self._stopping.is_set)
+        self._repeat("the look at tools", look, every_s=TOOLS_S)
 
     def _send_checkpoints(self) -> None:
         send = partial(witnessing.send_due, is_stopping=self._stopping.is_set)
@@ -266,12 +307,51 @@ def _connect() -> None:
         _log.warning("a thread starts without a database connection")
 
 
-def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:
+def attempt_all(intent_ids: Sequence[UUID], *, owner: str) -> None:
+    """Attempt intents, several of them claimed together and each called in a thread of its own."""
+    several = list(dict.fromkeys(intent_ids))
+    taken = _take_together(several, owner=owner)
+    if len(several) == 1:
+        attempt_quietly(several[0], owner=owner)
+        return
+
+    def work(intent_id: UUID) -> None:
+        try:
+            attempt_quietly(intent_id, owner=owner, taken=taken.get(intent_id))
+        finally:
+            connection.close()  # the thread ends with these intents
+
+    with ThreadPoolExecutor(max_workers=len(several)) as threads:
+        list(threads.map(work, several))
+
+
+def _owner() -> str:
+    """The name of this thread on a lease, unlike that of any other."""
+    return f"{socket.gethostname()}:{os.getpid()}:{threading.current_thread().name}"[:80]
+
+
+def _take_together(intent_ids: Sequence[UUID], *, owner: str) -> dict[UUID, attempting.Taken]:
+    """Claim several at once; a single one is left to its thread, which claims it alone."""
+    if len(intent_ids) <= 1:
+        return {}
+    try:
+        return attempting.take_together(intent_ids, owner=owner)
+    finally:
+        transactions.give_back_connection()
+
+
+def attempt_quietly(intent_id: UUID, *, owner: str, taken: attempting.Taken | None = None) -> bool:
     """Attempt an intent; False when something went wrong, which is logged: its row waits for a next round."""
     try:
-        attempting.attempt(intent_id, owner=owner)
+        if taken is None:
+            attempting.attempt(intent_id, owner=owner)
+        else:
+            attempting.finish(intent_id, taken)
     except transactions.BusyError:
         _log.info("intent %s is contended; it waits for the next round", intent_id)
+        return False
+    except KeyEndedError as error:
+        _log.error("intent %s waits: %s", intent_id, error)  # no bug: it says what to do
         return False
     except OperationalError as error:
         # Locked, full or gone: logged each time, without a traceback.

@@ -9,6 +9,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import anyio
 import httpx2
 
+from dir_console_client import messages as message_calls
+from dir_console_client import tasks as task_calls
 from dir_console_client.conversation import Answer, Call, Conversation, NoAnswer, Pause, Talk
 
 P = ParamSpec("P")
@@ -83,12 +85,26 @@ class Client(_Settings):
     close_flow = _in_thread(Conversation.close_flow)
     usage = _in_thread(Conversation.usage)
     rules = _in_thread(Conversation.rules)
+    decide = _in_thread(Conversation.decide)
+    consult = _in_thread(message_calls.consult)
+    consultations = _in_thread(message_calls.consultations)
     propose = _in_thread(Conversation.propose)
     wait = _in_thread(Conversation.wait)
     act = _in_thread(Conversation.act)
     feedback = _in_thread(Conversation.feedback)
     events = _in_thread(Conversation.events)
     answer = _in_thread(Conversation.answer)
+    open_task = _in_thread(task_calls.open_task)
+    task = _in_thread(task_calls.task)
+    change_task = _in_thread(task_calls.change_task)
+    add_task_event = _in_thread(task_calls.add_task_event)
+    link_task = _in_thread(task_calls.link_task)
+    send_message = _in_thread(message_calls.send_message)
+    reply = _in_thread(message_calls.reply)
+    messages = _in_thread(message_calls.messages)
+    acknowledge = _in_thread(message_calls.acknowledge)
+    capabilities = _in_thread(message_calls.capabilities)
+    advertise = _in_thread(message_calls.advertise)
 
     def run(self, talk: Talk[T]) -> T:
         """Drive one conversation to its end."""
@@ -138,12 +154,26 @@ class AsyncClient(_Settings):
     close_flow = _in_loop(Conversation.close_flow)
     usage = _in_loop(Conversation.usage)
     rules = _in_loop(Conversation.rules)
+    decide = _in_loop(Conversation.decide)
+    consult = _in_loop(message_calls.consult)
+    consultations = _in_loop(message_calls.consultations)
     propose = _in_loop(Conversation.propose)
     wait = _in_loop(Conversation.wait)
     act = _in_loop(Conversation.act)
     feedback = _in_loop(Conversation.feedback)
     events = _in_loop(Conversation.events)
     answer = _in_loop(Conversation.answer)
+    open_task = _in_loop(task_calls.open_task)
+    task = _in_loop(task_calls.task)
+    change_task = _in_loop(task_calls.change_task)
+    add_task_event = _in_loop(task_calls.add_task_event)
+    link_task = _in_loop(task_calls.link_task)
+    send_message = _in_loop(message_calls.send_message)
+    reply = _in_loop(message_calls.reply)
+    messages = _in_loop(message_calls.messages)
+    acknowledge = _in_loop(message_calls.acknowledge)
+    capabilities = _in_loop(message_calls.capabilities)
+    advertise = _in_loop(message_calls.advertise)
 
     async def run(self, talk: Talk[T]) -> T:
         """Drive one conversation to its end."""

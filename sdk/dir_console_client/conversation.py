@@ -9,7 +9,7 @@ import math
 import random
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final, TypedDict, TypeVar, Unpack
@@ -133,44 +133,64 @@ class Conversation:
 
     def schema(self, kind: str, version: str = "latest") -> Talk[Json]:
         """The JSON Schemas of a policy kind's parameters and constraints."""
-        return (yield from self._call("GET", f"/schema/policy/{quote(kind, safe='')}/{quote(version)}"))
+        return (yield from self.call("GET", f"/schema/policy/{quote(kind, safe='')}/{quote(version)}"))
 
     # flows
 
     def open_flow(self, trigger: Any, *, parent_dfid: str | None = None) -> Talk[str]:
         """Open a flow, under a parent or alone; its DFID."""
         body = {"trigger": trigger, "parent_dfid": parent_dfid}
-        opened = yield from self._call("POST", "/flows", body, key=str(uuid.uuid4()))
+        opened = yield from self.call("POST", "/flows", body, key=str(uuid.uuid4()))
         return str(opened["dfid"])
 
     def flow(self, dfid: str) -> Talk[Json]:
         """The flow's state, attempts left and budget."""
-        return (yield from self._call("GET", f"/flows/{dfid}"))
+        return (yield from self.call("GET", f"/flows/{dfid}"))
 
     def context(self, dfid: str) -> Talk[Context]:
         """A frozen view of the world, which a proposal names."""
-        return context_of((yield from self._call("POST", f"/flows/{dfid}/context", {})))
+        return context_of((yield from self.call("POST", f"/flows/{dfid}/context", {})))
 
     def cancel(self, dfid: str, *, reason: str) -> Talk[Json]:
         """Withdraw a flow; refused once its intent is being carried out."""
-        return (yield from self._call("POST", f"/flows/{dfid}/cancel", {"reason": reason}))
+        return (yield from self.call("POST", f"/flows/{dfid}/cancel", {"reason": reason}))
 
     def close_flow(self, dfid: str, *, reason: str) -> Talk[Json]:
         """End a flow that has nothing left to do."""
-        return (yield from self._call("POST", f"/flows/{dfid}/close", {"reason": reason}))
+        return (yield from self.call("POST", f"/flows/{dfid}/close", {"reason": reason}))
 
     def usage(self, dfid: str, *, tokens: int = 0, cost_usd: str = "0", tool_calls: int = 0) -> Talk[Json]:
         """Report what thinking has used since the last report; what is left. `cost_usd` is a decimal text."""
         body = {"tokens": tokens, "cost_usd": cost_usd, "tool_calls": tool_calls}
-        return (yield from self._call("POST", f"/flows/{dfid}/usage", body, key=str(uuid.uuid4())))
+        return (yield from self.call("POST", f"/flows/{dfid}/usage", body, key=str(uuid.uuid4())))
 
-    def rules(self, dfid: str, ruleset: str, features: Mapping[str, Any]) -> Talk[Json]:
-        """What a ruleset says of some features: advice."""
-        return (
-            yield from self._call(
-                "POST", f"/flows/{dfid}/rules", {"ruleset": ruleset, "features": dict(features)}
-            )
-        )
+    def rules(
+        self, dfid: str, ruleset: str, features: Mapping[str, Any], *, policy_kind: str | None = None
+    ) -> Talk[Json]:
+        """What a ruleset says of some features: advice. Cedar policies are asked about `policy_kind`."""
+        body: dict[str, Any] = {"ruleset": ruleset, "features": dict(features)}
+        if policy_kind is not None:
+            body["policy_kind"] = policy_kind
+        return (yield from self.call("POST", f"/flows/{dfid}/rules", body))
+
+    def decide(
+        self,
+        dfid: str,
+        objectives: Sequence[Mapping[str, Any]],
+        options: Sequence[Mapping[str, Any]] = (),
+        *,
+        rule_output_id: str | None = None,
+        consult: Mapping[str, Any] | None = None,
+    ) -> Talk[Json]:
+        """A decision package: which option to propose. With `consult` other agents are asked first."""
+        body = {
+            "objectives": list(objectives),
+            "options": list(options) or None,
+            "rule_output_id": rule_output_id,
+            "consult": None if consult is None else dict(consult),
+        }
+        sent = {name: value for name, value in body.items() if value is not None}
+        return (yield from self.call("POST", f"/flows/{dfid}/decide", sent, key=str(uuid.uuid4())))
 
     # proposals
 
@@ -197,7 +217,7 @@ class Conversation:
         }
         sent = {name: value for name, value in body.items() if value is not None}
         key = more.get("key") or str(uuid.uuid4())
-        return verdict_of((yield from self._call("POST", "/proposals", sent, key=key)))
+        return verdict_of((yield from self.call("POST", "/proposals", sent, key=key)))
 
     def wait(
         self,
@@ -260,7 +280,7 @@ class Conversation:
 
     def answer(self, dfid: str, *, number: int, text: str) -> Talk[Json]:
         """Answer a person's question; Refused once nobody waits for it any more."""
-        return (yield from self._call("POST", f"/flows/{dfid}/answers", {"number": number, "text": text}))
+        return (yield from self.call("POST", f"/flows/{dfid}/answers", {"number": number, "text": text}))
 
     def _answer(self, dfid: str, asked: Json, on_question: OnQuestion) -> Talk[None]:
         question = Question(
@@ -276,27 +296,31 @@ class Conversation:
 
     def _events(self, path: str, after: int, wait_s: int) -> Talk[tuple[list[Event], int]]:
         asked = urlencode({"after": after, "wait": wait_s})
-        body = yield from self._call("GET", f"{path}?{asked}", timeout_s=wait_s + TIMEOUT_S)
+        body = yield from self.call("GET", f"{path}?{asked}", timeout_s=wait_s + TIMEOUT_S)
         return [event_of(row) for row in body["events"]], int(body["next"])
 
     # calls
 
-    def _call(
+    def call(
         self,
         method: str,
         path: str,
         body: Any = None,
         *,
         key: str | None = None,
+        if_match: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Talk[Json]:
         """The body of the answer, in a session that is opened where there is none.
+
+        `key` is sent as Idempotency-Key, `if_match` as If-Match.
 
         Raises:
             Refused: for an answer that trying again would not change.
             SafeMode: where no session can be had, or no answer came in time.
         """
-        headers = {} if key is None else {"Idempotency-Key": key}
+        named = {"Idempotency-Key": key, "If-Match": if_match}
+        headers = {name: value for name, value in named.items() if value is not None}
         had_session = bool(self._token)
         if not had_session:
             yield from self.handshake()

@@ -141,6 +141,81 @@ class Result:
         return f"{self.status.value}{why}.{told}"
 
 
+@dataclass(frozen=True)
+class TaskChange:
+    """A task after a change. `etag` is what `if_match` takes; `event_id` names an event that was added."""
+
+    task_id: str
+    state: str
+    context_version: int
+    etag: str
+    event_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task: a flow with the context that its agent keeps. `raw` has its newest events and links."""
+
+    task_id: str
+    state: str
+    context: Json
+    context_version: int
+    etag: str
+    world_version_id: int
+    events: tuple[Json, ...]
+    links: tuple[Json, ...]
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message as the console took it."""
+
+    message_id: str
+    conversation_id: str
+    expires_at: str
+    protocol_version: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message in the mailbox. `number` is where to go on from, `sender` None for the registry."""
+
+    number: int
+    message_id: str
+    message_type: str
+    conversation_id: str
+    correlation_id: str | None
+    sender: str | None
+    expires_at: str
+    payload: Json
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Who offers a capability; `raw` has what it states of itself."""
+
+    agent_id: str
+    capability_name: str
+    state: str
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Consultation:
+    """What became of a question to one provider. `choice` and `reason` are its claims."""
+
+    consultation_id: str
+    provider: str
+    state: str
+    message_id: str
+    deadline: str
+    choice: str | None
+    confidence: float | None
+    reason: str
+
+
 def verdict_of(body: Json) -> Verdict:
     """The verdict of an answer's body."""
     return Verdict(
@@ -184,4 +259,81 @@ def event_of(row: Json) -> Event:
         event_type=str(row["event_type"]),
         at=str(row.get("at", "")),
         data=row["data"],
+    )
+
+
+def task_change_of(body: Json) -> TaskChange:
+    """The change of a task."""
+    return TaskChange(
+        task_id=str(body["task_id"]),
+        state=str(body["state"]),
+        context_version=int(body["context_version"]),
+        etag=str(body["etag"]),
+        event_id=body.get("event_id"),
+    )
+
+
+def task_of(body: Json) -> Task:
+    """The task of an answer's body."""
+    return Task(
+        task_id=str(body["task_id"]),
+        state=str(body["state"]),
+        context=body["context"],
+        context_version=int(body["context_version"]),
+        etag=str(body["etag"]),
+        world_version_id=int(body["world_version_id"]),
+        events=tuple(body["events"]),
+        links=tuple(body["links"]),
+        raw=body,
+    )
+
+
+def sent_of(body: Json) -> Sent:
+    """The answer to a message that was sent."""
+    return Sent(
+        message_id=str(body["message_id"]),
+        conversation_id=str(body["conversation_id"]),
+        expires_at=str(body["expires_at"]),
+        protocol_version=str(body["protocol_version"]),
+    )
+
+
+def message_of(row: Json) -> Message:
+    """One message of a mailbox."""
+    headers = row["headers"]
+    return Message(
+        number=int(row["number"]),
+        message_id=str(headers["message_id"]),
+        message_type=str(headers["message_type"]),
+        conversation_id=str(headers["conversation_id"]),
+        correlation_id=headers.get("correlation_id"),
+        sender=headers.get("from_agent_id"),
+        expires_at=str(row["expires_at"]),
+        payload=row["payload"],
+        raw=row,
+    )
+
+
+def provider_of(row: Json) -> Provider:
+    """One capability record."""
+    return Provider(
+        agent_id=str(row["provider_agent_id"]),
+        capability_name=str(row["capability_name"]),
+        state=str(row["health"]["state"]),
+        raw=row,
+    )
+
+
+def consultation_of(row: Json) -> Consultation:
+    """One consultation of a flow."""
+    confidence = row.get("confidence")
+    return Consultation(
+        consultation_id=str(row["consultation_id"]),
+        provider=str(row["provider_agent_id"]),
+        state=str(row["state"]),
+        message_id=str(row["message_id"]),
+        deadline=str(row["deadline"]),
+        choice=row.get("choice"),
+        confidence=None if confidence is None else float(confidence),
+        reason=str(row.get("reason", "")),
     )

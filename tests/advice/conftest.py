@@ -16,3 +16,9 @@ def desk(_loaded: None, db: None) -> None:
 def agent(desk: None) -> api_client.Caller:
     """A session of the underwriter."""
     return api_client.session(underwriting.AGENT)
+
+
+@pytest.fixture
+def dfid(agent: api_client.Caller) -> str:
+    """An open flow of the underwriter."""
+    return agent.open_flow()

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from audit import canonical
 from audit.models import LedgerEntry
 from runtime.advice.models import DecisionPackageRow
@@ -12,11 +10,6 @@ from runtime.kernel.gate import pipeline
 from runtime.registry.models import Ruleset
 from tests.support import api_client, underwriting
 from tests.support.underwriting import DRIVER, PREMIUM
-
-
-@pytest.fixture
-def dfid(agent: api_client.Caller) -> str:
-    return agent.open_flow()
 
 
 def package(agent: api_client.Caller, dfid: str, *, confidence: float = 0.9, **changes: Any) -> str:

@@ -16,11 +16,6 @@ OBJECTIVES = [{"id": "margin", "weight": 0.6}, {"id": "speed", "weight": 0.4}]
 BOTH = [option("A", margin=0.9, speed=0.2), option("B", margin=0.5, speed=0.9)]
 
 
-@pytest.fixture
-def dfid(agent: api_client.Caller) -> str:
-    return agent.open_flow()
-
-
 def decide(agent: api_client.Caller, dfid: str, options: Any = BOTH, **more: Any) -> dict[str, Any]:
     body = {"objectives": OBJECTIVES, "options": options, **more}
     answer: dict[str, Any] = agent.post(f"/flows/{dfid}/decide", body).ok()
@@ -134,13 +129,13 @@ def test_references_name_context_rules_world_and_versions(agent: api_client.Call
     assert found["context_id"] == ref
     assert len(found["world_version_id"]) == 64
     assert found["rule_output_id"] is not None
-    assert (found["Ruleset_version"], found["DER_version"], found["CET_version"]) == ("1.0.0", "1.0.0", None)
+    assert (found["Ruleset_version"], found["DER_version"], found["CET_version"]) == ("1.0.0", "1.1.0", None)
 
 
 def test_consultations_are_never_pretended(agent: api_client.Caller, dfid: str) -> None:
     answer = decide(agent, dfid)
     assert answer["consultations"] == []
-    assert "no capability for consultations is registered" in answer["consultation_note"]
+    assert answer["consultation_note"] == "Nobody has answered about these options."
 
 
 def test_budgets_are_what_the_flow_has_left(agent: api_client.Caller, dfid: str) -> None:

@@ -3,7 +3,7 @@
 import base64
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import combinations_with_replacement
 from typing import Any
 from zipfile import ZipFile
@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 
 from audit import actors, events, ledger, signing
 from audit.access.readers import Reader, reader_of
-from audit.models import LedgerEntry, Tile, Tree
+from audit.models import Checkpoint, LedgerEntry, Tile, Tree
 from audit.sealing import merkle, notes, proofs
 from runtime.contracts.problem import ProblemError
 from runtime.contracts.problem_codes import ProblemCode
@@ -27,6 +27,7 @@ from runtime.registry.services import credentials
 from tests.support import api_client, factories
 
 CALLS = [
+    "/audit/checkpoints",
     "/audit/checkpoints/latest",
     "/audit/proofs/inclusion?stream=agent:trader&seq=1",
     "/audit/proofs/consistency?from=0&to=1",
@@ -148,6 +149,36 @@ def test_shows_the_newest_checkpoint_as_it_was_signed(auditor: api_client.Caller
     assert signature is not None
     assert signing.is_signed(signed.checkpoint.text().encode(), signature, signing.signer().public_key)
     assert signed.checkpoint.size == LedgerEntry.objects.count()
+
+
+def test_lists_all_checkpoints_page_by_page_so_that_their_chain_can_be_followed(
+    auditor: api_client.Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert auditor.get("/audit/checkpoints").ok() == {"checkpoints": [], "next": None}
+    began = clock.now()
+    for minute in range(5):
+        monkeypatch.setattr(clock, "now", lambda minute=minute: began + timedelta(minutes=minute))
+        if minute % 2:
+            factories.write("price.AAPL", minute)
+        sealing.seal_now()
+    signed = list(Checkpoint.objects.order_by("id").values_list("note", flat=True))
+    assert len(signed) >= 5
+    assert auditor.get("/audit/checkpoints").ok() == {"checkpoints": signed, "next": None}
+    told: list[str] = []
+    after: int | None = 0
+    while after is not None:
+        page = auditor.get(f"/audit/checkpoints?limit=2&after={after}").ok()
+        assert len(page["checkpoints"]) <= 2
+        told, after = [*told, *page["checkpoints"]], page["next"]
+    assert told == signed
+    sizes = [notes.read(note).checkpoint.size for note in signed]
+    middle = auditor.get(f"/audit/checkpoints?from={sizes[1]}&to={sizes[-2]}").ok()["checkpoints"]
+    assert middle == [note for note, size in zip(signed, sizes, strict=True) if sizes[1] <= size <= sizes[-2]]
+
+
+@pytest.mark.parametrize("asked", ["limit=0", "limit=1001", "after=-1", "from=x", "to=-1"])
+def test_a_page_of_checkpoints_that_cannot_be_is_refused(auditor: api_client.Caller, asked: str) -> None:
+    assert auditor.get(f"/audit/checkpoints?{asked}").status == 422
 
 
 def test_lists_the_keys_that_signed(auditor: api_client.Caller) -> None:

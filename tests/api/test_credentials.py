@@ -31,7 +31,13 @@ SESSION_CALLS = [
     ("POST", f"/flows/{DFID}/close"),
 ]
 AGENT_KEY_CALLS = [("POST", "/handshake")]
-FEED_CALLS = [("PUT", "/state/facts/price.AAPL"), ("GET", "/state/facts/price.AAPL")]
+FEED_CALLS = [("PUT", "/state/facts/price.AAPL"), ("PATCH", "/state/facts/price.AAPL")]
+STATE_READS = [
+    ("GET", "/state/facts/price.AAPL"),
+    ("GET", "/state/world"),
+    ("GET", "/state/versions"),
+    ("GET", "/state/ontology/1.0.0"),
+]
 GARBAGE = [
     "",
     "Bearer",
@@ -51,7 +57,7 @@ def refusals(stream: str) -> list[str]:
     return [row.payload["code"] for row in rows]
 
 
-@pytest.mark.parametrize(("method", "path"), [*SESSION_CALLS, *AGENT_KEY_CALLS, *FEED_CALLS])
+@pytest.mark.parametrize(("method", "path"), [*SESSION_CALLS, *AGENT_KEY_CALLS, *FEED_CALLS, *STATE_READS])
 def test_refuses_nothing_and_garbage(desk: None, method: str, path: str) -> None:
     for header in GARBAGE:
         headers = {"Authorization": header} if header else {}
@@ -71,6 +77,13 @@ def test_refuses_others_where_a_feed_is_due(trader: api_client.Caller, method: s
     for key in (api_client.agent_key(), api_client.auditor_key()):
         api_client.Caller(key).call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
     trader.call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
+
+
+@pytest.mark.parametrize(("method", "path"), STATE_READS)
+def test_refuses_the_long_lived_key_of_an_agent_where_state_is_read(
+    desk: None, method: str, path: str
+) -> None:
+    api_client.Caller(api_client.agent_key()).call(method, path).problem(403, "UNAUTHORIZED")
 
 
 def test_refuses_everyone_but_agents_at_the_handshake(trader: api_client.Caller) -> None:

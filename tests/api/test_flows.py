@@ -52,6 +52,7 @@ def test_shows_a_flow_to_its_agent(trader: api_client.Caller) -> None:
         "attempts_left": 3,
         "parent_dfid": None,
         "children": [],
+        "autonomy": "AUTONOMOUS",
         "budget": {
             "escalation_tokens": 3,
             "tokens_left": None,

@@ -28,6 +28,7 @@ def test_gives_a_session_and_says_what_was_agreed(door: api_client.Caller) -> No
         "protocol_version",
         "runtime_version",
         "agent_status",
+        "autonomy",
         "epoch",
         "policy_kinds",
     }

@@ -27,10 +27,18 @@ class Site:
         self.pool = ThreadPoolExecutor(max_workers=64)
 
     def call(
-        self, method: str, path: str, body: Any = None, *, token: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        prefer: str = "",
     ) -> tuple[int, Any, http.client.HTTPResponse]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
+        if prefer:
+            headers["Prefer"] = prefer
         content = None
         if body is not None:
             content, headers["Content-Type"] = json.dumps(body).encode(), "application/json"

@@ -1,5 +1,6 @@
 """Memory behind its firewall, and artifacts: what of them reaches a context."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -13,11 +14,12 @@ from audit.verification import findings
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock
+from runtime.flows.models import Flow
 from runtime.proposals.queries import flow_replay
 from runtime.proposals.queries.replay_results import ReplayEqual
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
-from runtime.state.models import Artifact, MemoryItem
+from runtime.state.models import Artifact, FactVersion, MemoryItem
 from runtime.state.services import artifacts, memory
 from tests.support import api_client, factories
 from tests.web.test_pages import sign_in, text_of
@@ -41,6 +43,12 @@ def remembered(caller: api_client.Caller) -> list[dict[str, Any]]:
     content = caller.post(f"/flows/{caller.open_flow()}/context").ok(201)["context"]
     items: list[dict[str, Any]] = content["memory"]
     return items
+
+
+def decide(act: Callable[..., MemoryItem | Problem], row: MemoryItem, **changes: Any) -> MemoryItem | Problem:
+    """Release or discard what was shown of an item."""
+    wanted = {"tenant": "default", "digest": row.digest, "reason": "Looked at.", "actor": "user:1"}
+    return act(pk=row.pk, **{**wanted, **changes})
 
 
 def put(caller: api_client.Caller, value: Any = "buy slowly", source: str = "agent", **more: Any) -> Any:
@@ -116,9 +124,12 @@ def test_a_source_that_the_runtime_knows_does_not(
 ) -> None:
     grant("READ_WRITE")
     dfid = trader.open_flow()
-    for source in ("agent", "fact:price.AAPL@1", f"flow:{dfid}"):
-        assert put(trader, source, source)["quarantined"] is False
-    assert put(trader, "x", f"flow:{stranger.open_flow()}")["quarantined"] is True
+    price = canonical.decode(bytes(FactVersion.objects.get(path="price.AAPL", version=1).value))
+    trigger = canonical.decode(bytes(Flow.objects.get(dfid=dfid).trigger))
+    for value, source in (("x", "agent"), (price, "fact:price.AAPL@1"), (trigger, f"flow:{dfid}")):
+        assert put(trader, value, source)["quarantined"] is False
+    theirs = put(trader, trigger, f"flow:{stranger.open_flow()}")
+    assert (theirs["quarantined"], theirs["reasons"]) == (True, ["SOURCE_NOT_FOUND"])
 
 
 def test_a_released_item_is_in_force_and_a_discarded_one_never(trader: api_client.Caller) -> None:
@@ -127,13 +138,12 @@ def test_a_released_item_is_in_force_and_a_discarded_one_never(trader: api_clien
     put(trader, "from the web", "web:x")
     put(trader, "worse", "web:y")
     released, discarded = MemoryItem.objects.filter(quarantined=True).order_by("version")
-    assert not isinstance(memory.release(tenant="default", pk=released.pk, actor="user:1"), Problem)
-    assert not isinstance(memory.discard(tenant="default", pk=discarded.pk, actor="user:1"), Problem)
+    assert not isinstance(decide(memory.release, released), Problem)
+    assert not isinstance(decide(memory.discard, discarded), Problem)
     assert [item["value"] for item in remembered(trader)] == ["from the web"]
-    for pk in (released.pk, discarded.pk):
+    for row in (released, discarded):
         for act in (memory.release, memory.discard):
-            again = act(tenant="default", pk=pk, actor="user:1")
-            assert isinstance(again, Problem)
+            assert isinstance(decide(act, row), Problem)
     kinds = LedgerEntry.objects.filter(stream="agent:trader", actor="user:1").order_by("seq")
     assert list(kinds.values_list("kind", flat=True)) == ["memory:released", "memory:discarded"]
 
@@ -143,10 +153,10 @@ def test_what_was_overtaken_in_quarantine_is_not_released(trader: api_client.Cal
     put(trader, "from the web", "web:x")
     put(trader, "known better since")
     held = MemoryItem.objects.get(quarantined=True)
-    answer = memory.release(tenant="default", pk=held.pk, actor="user:1")
+    answer = decide(memory.release, held)
     assert isinstance(answer, Problem)
     assert answer.code == "VERSION_MISMATCH"
-    assert isinstance(memory.release(tenant="other", pk=held.pk, actor="user:1"), Problem)
+    assert isinstance(decide(memory.release, held, tenant="other"), Problem)
 
 
 def test_an_item_ends_with_its_time(trader: api_client.Caller) -> None:

@@ -42,7 +42,7 @@ def test_an_unknown_address_is_a_problem(db: None, path: str) -> None:
         ("PUT", "/flows"),
         ("POST", "/schema/policy"),
         ("OPTIONS", "/flows"),
-        ("PATCH", "/state/facts/price.AAPL"),
+        ("POST", "/state/facts/price.AAPL"),
         ("DELETE", "/state/facts/price.AAPL"),
     ],
 )

@@ -10,13 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("audit", "dir_console", "escalations", "runtime")
-# Taken up by what is imported: the server's parser, loop and protocol, Django's database, the queue's broker.
+# Taken up by what is imported: the server's parser, loop and protocol, Django's database.
 RUN_BY = {
     "httptools": "uvicorn",
     "uvloop": "uvicorn",
     "websockets": "uvicorn",
     "psycopg": "django",
-    "redis": "celery",
 }
 
 

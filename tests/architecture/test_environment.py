@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -73,12 +74,21 @@ def test_the_environment_is_read_in_wiring_only() -> None:
     assert not found, found
 
 
+_OURS = "-c lock_timeout=10s -c statement_timeout=30s -c idle_in_transaction_session_timeout=30s"
+
+
+def test_a_migration_may_take_as_long_as_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://me@localhost/console")
+    monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
+    assert env.database(tmp_path)["OPTIONS"]["options"] == "-c lock_timeout=10s"
+
+
 @pytest.mark.parametrize(
     ("query", "options"),
     [
-        ("", "-c lock_timeout=10s"),
-        ("?sslmode=require", "-c lock_timeout=10s"),
-        ("?options=-c%20statement_timeout%3D5s", "-c lock_timeout=10s -c statement_timeout=5s"),
+        ("", _OURS),
+        ("?sslmode=require", _OURS),
+        ("?options=-c%20statement_timeout%3D5s", f"{_OURS} -c statement_timeout=5s"),
     ],
 )
 def test_options_of_the_database_add_to_ours(

@@ -8,11 +8,11 @@ import pytest
 
 from audit.access.roles import Role
 from escalations import contracts
-from runtime.contracts import guard, receipt, states, verdict
+from runtime.contracts import guard, receipt, states, task_schemas, verdict
 from tests.architecture import tree
 
 PAGE = Path("docs/glossary.md")
-NOT_ON_PAGES = (guard.GuardKind, guard.FindingCode)
+NOT_ON_PAGES = (guard.GuardKind, guard.FindingCode, task_schemas.ContextPart, task_schemas.LinkTarget)
 SHOWN: list[type[StrEnum]] = [Role, receipt.FailureClass, verdict.FindingOutcome]
 # Those of escalations and of guards are among them: each is a Choice.
 SHOWN += [words for words in states.Choice.__subclasses__() if words not in NOT_ON_PAGES]

@@ -83,7 +83,7 @@ def test_every_dependency_is_locked() -> None:
         if "==" in line
     }
     named = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    short = {name.split("[")[0].split(">")[0].split("~")[0].lower().replace("_", "-") for name in named}
+    short = {re.split(r"[\[<>=~]", name, maxsplit=1)[0].lower().replace("_", "-") for name in named}
     assert short <= locked
 
 

@@ -9,9 +9,9 @@ from tests.architecture.figures import WIDE
 EVERYWHERE = (*tree.APPS, "bench", "tests", "manage.py", ".ci")
 LONGEST_FUNCTION = 100
 # Tables, of which one entry is read at a time.
-TABLES = {Path("runtime/contracts/problem_codes.py"): 800}
+TABLES = {Path("runtime/contracts/problem_codes.py"): 1000}
 # Files that must stay one, since a stranger takes them away.
-ALONE = {Path("audit/packs/verify.py"): 2700}
+ALONE = {Path("audit/packs/verify.py"): 3100}
 
 
 def allowed_lines(path: Path) -> int | None:

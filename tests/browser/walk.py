@@ -104,6 +104,7 @@ ALWAYS = (
     "/rulesets/",
     "/rule-coverage/",
     "/rulesets/motor-underwriting/",
+    "/rulesets/motor-underwriting/new/",
     "/workflows/",
     "/workflows/research-then-file/",
     "/ledger/",

@@ -48,3 +48,17 @@ def test_writers_of_many_facts_share_a_stream(real_db: str) -> None:
         lambda number: api_client.Caller(token).put(f"/state/facts/price.N{number}", {"value": number}),
     )
     assert statuses(answers) == {200: WRITERS}
+
+
+def test_twenty_equal_writes_under_one_key_are_one_version(real_db: str) -> None:
+    api_client.load_pack()
+    token = api_client.feed_key()
+    answers = race(
+        WRITERS,
+        lambda _: api_client.Caller(token).put(
+            "/state/facts/price.NEW", {"value": 1}, {"Idempotency-Key": "once"}
+        ),
+    )
+    assert statuses(answers) == {200: WRITERS}
+    assert len({answer.body["write_id"] for answer in answers}) == 1
+    assert Fact.objects.get(path="price.NEW").version == 1

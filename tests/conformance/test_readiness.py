@@ -1,17 +1,20 @@
 """ContextOS's six readiness answers, on a whole history and on one that was damaged."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.db import connection
+from pytest_django.fixtures import Settings
 
+from audit import canonical
 from audit.events import StrategyRuleProposed
 from audit.models import DecisionRecord, LedgerEntry, Payload
 from audit.records import evaluators, fold
 from audit.records import queries as records
-from dir_console.conformance import query_plans, readiness
+from dir_console.conformance import privacy, query_plans, readiness
 from dir_console.conformance.items import Answer
 from dir_console.conformance.sample import Sample
 from escalations.models import Evidence
@@ -236,12 +239,26 @@ def test_a_filter_that_the_paper_does_not_list_makes_it_partly(damaged: History)
 # 4: privacy
 
 
-def test_words_are_where_they_can_be_erased(damaged: History) -> None:
+def test_words_are_where_they_can_be_erased(damaged: History, settings: Settings) -> None:
+    settings.DIR_RETENTION_DAYS = 30
+    ended_flow(explain=SECRET)
+    found = ask("readiness-4")
+    assert found.answer is Answer.YES, found
+    assert found.seen.startswith("0 places in entries and records; 2 of 2 texts in the payloads")
+    assert re.search(r"Payloads by class: .*parameters [0-9]+", found.seen)
+
+
+def test_words_without_a_time_or_a_class_are_named(damaged: History) -> None:
     ended_flow(explain=SECRET)
     found = ask("readiness-4")
     assert found.answer is Answer.PARTLY
-    assert found.seen.startswith("0 places in entries and records; 2 of 2 texts in the payloads")
-    assert "no classes" in found.why
+    assert "Words are kept permanently: ADJUST_POSITION 2" in found.why
+    assert "in no class" not in found.why
+    said = LedgerEntry.objects.filter(kind="proposal:submitted").latest("id")
+    commitment = canonical.decode(bytes(said.body))["payload"]["explain_commitment"]
+    row = Payload.objects.get(commitment=commitment)
+    Payload.objects.filter(pk=row.pk).update(content=row.body, key=None, nonce=None)
+    assert "In clear, in no class: 1 payload" in ask("readiness-4").why
 
 
 def test_words_that_were_erased_are_no_longer_there(damaged: History) -> None:
@@ -256,14 +273,14 @@ def test_words_that_were_erased_are_no_longer_there(damaged: History) -> None:
 
 
 def test_words_of_the_rules_are_no_words_of_a_proposal(damaged: History) -> None:
-    assert "SYMBOLIC" not in readiness._texts(Sample(tenant="default"))
+    assert "SYMBOLIC" not in privacy._texts(Sample(tenant="default"))
     ended_flow(explain="ADJUST_POSITION")
-    assert "ADJUST_POSITION" not in readiness._texts(Sample(tenant="default"))
+    assert "ADJUST_POSITION" not in privacy._texts(Sample(tenant="default"))
 
 
 def test_texts_are_found_at_every_depth() -> None:
     params = {"a": "short", "b": ["deep enough", {"c": "deeper still"}], "d": 7}
-    assert list(readiness._strings(params)) == ["deep enough", "deeper still"]
+    assert list(privacy._strings(params)) == ["deep enough", "deeper still"]
 
 
 @pytest.mark.django_db

@@ -43,6 +43,9 @@ def test_a_whole_pack_is_read() -> None:
         {"targets": {"broker": {"base_url": "http://user:pass@x"}}},
         {"targets": {"broker": {"base_url": "http://x?y=1"}}},
         {"targets": {"broker": {"base_url": "http://x", "secret_env": "a b"}}},
+        {"targets": {"notes": {"base_url": "http://x/mcp", "protocol": "mcp", "refuses": [503]}}},
+        {"targets": {"notes": {"base_url": "http://x/mcp", "protocol": "mcp", "honours_keys": True}}},
+        {"targets": {"notes": {"base_url": "http://x/mcp", "protocol": "mcp", "health": "/health"}}},
         {"resources": [{"name": "x", "capacity": -1, "unit": "y"}]},
         {"agents": [{"agent_id": "а", "role": "MONITOR"}]},  # noqa: RUF001 - a homoglyph is the point
         {"tenants": []},

@@ -81,16 +81,34 @@ def test_unknown_fields_are_refused_with_their_place() -> None:
         ({"reversible": "yes"}, "reversible"),
         ({"sla_s": 0}, "sla_s"),
         ({"rules": {}}, "rules"),
+        ({"jurisdiction": "EU"}, "jurisdiction"),
+        ({"jurisdiction": ["the whole world"]}, "jurisdiction"),
+        ({"jurisdiction": ["EU"] * 21}, "jurisdiction"),
     ],
 )
 def test_wrong_values_are_refused(changes: dict[str, Any], place: str) -> None:
     assert [one[0] for one in places(**changes)] == [place]
 
 
+def test_a_kind_without_a_jurisdiction_has_the_bytes_that_it_always_had() -> None:
+    assert b"jurisdiction" not in read().to_bytes()
+    assert read(jurisdiction=[]).digest == read().digest != read(jurisdiction=["EU"]).digest
+
+
 def test_an_http_step_names_target_and_request() -> None:
     assert places(steps=[{"id": "a", "target": "t"}]) == [("steps", 0)]
     assert places(steps=[{"id": "a", "request": {"path": "/x"}}]) == [("steps", 0)]
     assert read(steps=[{"id": "a", "executor": "simulated"}]).steps[0].request is None
+
+
+def test_only_an_http_step_is_reported_on_later() -> None:
+    later = {"callback": {"deadline_s": 60}}
+    called = {"id": "a", "target": "t", "request": {"path": "/x"}, **later}
+    assert read(steps=[called]).steps[0].callback is not None
+    assert places(steps=[{"id": "a", "executor": "simulated", **later}]) == [("steps", 0)]
+    assert places(steps=[{**called, "callback": {"deadline_s": 0}}]) == [
+        ("steps", 0, "callback", "deadline_s")
+    ]
 
 
 def test_a_context_is_asked_for_in_one_way() -> None:

@@ -23,6 +23,7 @@ def test_only_what_passes_by_itself_is_retriable() -> None:
         "BUSY",
         "INTERNAL_ERROR",
         "NOT_SEALED",
+        "RATE_LIMITED",
         "RECOVERY",
         "RECOVERY_UNDER_WAY",
         "TEMPORARILY_UNAVAILABLE",

@@ -87,7 +87,7 @@ def test_what_stands_in_the_table_is_an_optional_field_that_nothing_reads(
     # Others have fields of these names, or decision records name them.
     of_others = {
         *("version", "category", "severity", "priority", "mandatory"),
-        *("model_profile", "evaluator_suite"),
+        *("model_profile", "evaluator_suite", "jurisdiction"),
     }
     # What is read only where another field of the document makes it count.
     if name not in of_others and (model, name) not in recorded_only.ENFORCED_BY:
@@ -133,6 +133,10 @@ def test_each_is_named_once_and_placed_wherever_it_stands() -> None:
     ]
     enforced = kind(red_lines=[line], approval_mode="person", required_evidence=[{"step": "self_check"}])
     assert list(recorded_only.places(enforced)) == []
+
+
+def test_a_jurisdiction_is_shown_and_enforced_by_nothing() -> None:
+    assert recorded_only.sentence(kind(jurisdiction=["EU"])) == "recorded, not enforced: jurisdiction"
 
 
 def test_a_manifest_has_its_own() -> None:

@@ -5,8 +5,10 @@ from uuid import uuid4
 import pytest
 
 from runtime.contracts.problem import Problem
-from runtime.core import clock, idempotency
+from runtime.core import idempotency
 from runtime.core.idempotency import IdempotentRequest
+from runtime.core.models import Answer
+from runtime.flows.services import flows
 from tests.support import factories
 
 pytestmark = pytest.mark.django_db
@@ -15,8 +17,10 @@ CALL = IdempotentRequest(key="once", path="/flows", body=b'{"trigger":1}')
 
 @pytest.fixture
 def agent_pk() -> int:
-    pk: int = factories.desk().agent.pk
-    idempotency.store_response(agent_pk=pk, call=CALL, body=b'{"dfid":"x"}', at=clock.now())
+    agent = factories.desk().agent
+    opened = flows.open_flow(agent=agent, trigger=1, repeatable=CALL)
+    assert not isinstance(opened, Problem)
+    pk: int = agent.pk
     return pk
 
 
@@ -25,7 +29,8 @@ def test_a_first_call_finds_nothing() -> None:
 
 
 def test_a_repeat_gets_the_same_bytes(agent_pk: int) -> None:
-    assert idempotency.find_response(agent_pk=agent_pk, call=CALL, makes="flow") == b'{"dfid":"x"}'
+    stored = bytes(Answer.objects.get(agent=agent_pk).body)
+    assert idempotency.find_response(agent_pk=agent_pk, call=CALL, makes="flow") == stored
 
 
 @pytest.mark.parametrize("elsewhere", ["key", "path", "agent"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from demo import agents, proposals
+from demo import agents, orchestra, proposals
 from demo.agent_base import Persona
 from demo.agents_of_desk import Ambitious, Confused, Steady, Unsure
 from demo.baskets import Switcher
@@ -17,6 +17,7 @@ from demo.client import Client, GivenVerdict
 from demo.feed import Feed
 from demo.http_client import CallRefused, Wire
 from demo.monitor import Watchful
+from demo.orchestra import Conductor, Voice
 from demo.strategy import SCOPE, Strategist
 from tests.demo.paper import ThreadBroker
 from tests.faults import stack as stacks
@@ -199,6 +200,31 @@ def test_the_monitor_reports_and_proposes_nothing(console: Stack) -> None:
     flow = monitor.client.flow(opened[-1])
     monitor.client.wire.close()
     assert (len(opened), flow["state"]) == (12, "CLOSED")
+
+
+def test_the_conductor_hears_its_voices_before_it_proposes(console: Stack) -> None:
+    """The careful voice disagrees about the larger order, so a person decides; on the smaller all agree."""
+    voices = [_cast(console, Voice, name) for name in orchestra.VOICES]
+    conductor = _cast(console, Conductor, "conductor")
+    with ThreadPoolExecutor(max_workers=len(voices)) as pool:
+        speaking = [pool.submit(voice.run) for voice in voices]
+        try:
+            heard = _turns(conductor, 2)
+        finally:
+            for voice in voices:
+                voice.stop.set()
+        for each in speaking:
+            each.result(timeout=60)
+    assert [verdict.verdict for verdict in heard] == ["ESCALATE", "ACCEPT"]
+    assert "LOW_CONFIDENCE" in heard[0].codes()
+    reader = _cast(console, Conductor, "conductor").client
+    asked = [reader.consultations(each.dfid) for each in heard]
+    reader.wire.close()
+    choices = [{each["provider_agent_id"]: each["choice"] for each in round_} for round_ in asked]
+    assert choices == [
+        {"voice-momentum": "whole", "voice-value": "whole", "voice-caution": "half"},
+        dict.fromkeys(orchestra.VOICES, "whole"),
+    ]
 
 
 def test_a_session_that_ended_is_opened_again(console: Stack) -> None:

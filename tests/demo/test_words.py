@@ -33,6 +33,18 @@ def look(body: dict[str, Any]) -> GuardResult:
 Make = Callable[[random.Random], dict[str, Any]]
 
 
+def package(rng: random.Random) -> dict[str, Any]:
+    """What the decider says of an order of the conductor."""
+    shares = rng.randint(1, 9)
+    params = proposals.order(context=context(), symbol=rng.choice(proposals.SYMBOLS), quantity=shares)
+    return {
+        "decision_id": "d",
+        "confidence_score": 0.6667,
+        "selected_action": {"name": "ADJUST_POSITION", "parameters": params},
+        "consensus": {"answered": 3, "dissent": [{"provider": "voice-caution"}]},
+    }
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -43,6 +55,7 @@ Make = Callable[[random.Random], dict[str, Any]]
         lambda rng: proposals.beyond(context=context(), rng=rng),
         lambda rng: proposals.large(context=context(), rng=rng, above_cents=100_000),
         lambda rng: proposals.doubtful(context=context(), rng=rng, confident=True),
+        lambda rng: proposals.recommended(package(rng), context=context()),
     ],
 )
 def test_no_ordinary_story_is_flagged(make: Make) -> None:

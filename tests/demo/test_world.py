@@ -20,11 +20,12 @@ BASE = f"http://127.0.0.1:{PORT}"
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 _SEEN = """
-from runtime.models import FactVersion, Flow, Outcome, Verdict
+from runtime.models import Consultation, FactVersion, Flow, Outcome, Verdict
 answer = {
     "decisions": sorted(set(Verdict.objects.values_list("decision", flat=True))),
     "reasons": sorted(set(Flow.objects.values_list("reason", flat=True))),
     "outcomes": sorted(set(Outcome.objects.values_list("status", flat=True))),
+    "consulted": sorted(set(Consultation.objects.values_list("state", flat=True))),
     "prices": FactVersion.objects.filter(path__startswith="price.", writer__startswith="feed:").count(),
 }
 """
@@ -49,13 +50,13 @@ def _children(pid: int) -> list[int]:
 
 
 def test_shows_every_verdict_before_long(world: Process) -> None:
-    wanted = {"ACCEPT", "ESCALATE", "REJECT", "REASONING_EXHAUSTION", "SUCCEEDED"}
+    wanted = {"ACCEPT", "ESCALATE", "REJECT", "REASONING_EXHAUSTION", "SUCCEEDED", "ANSWERED"}
 
     shell = ConsoleShell(world.env)
 
     def lively() -> bool:
         seen = shell.ask(_SEEN)
-        told = {*seen["decisions"], *seen["reasons"], *seen["outcomes"]}
+        told = {*seen["decisions"], *seen["reasons"], *seen["outcomes"], *seen["consulted"]}
         return wanted <= told and seen["prices"] > 0
 
     try:

@@ -14,7 +14,7 @@ from runtime.contracts.states import FlowState, IntentState
 from runtime.core import clock, transactions
 from runtime.epochs.models import Boot
 from runtime.epochs.services import boots, marks
-from runtime.execution.services import claiming
+from runtime.execution.services import claiming, held_claims
 from runtime.flows.models import Attempt, Intent
 from runtime.maintenance.services import sweeper
 from runtime.workers.embedded import Drain
@@ -65,11 +65,11 @@ def test_a_claim_that_this_process_does_not_know_has_no_lease(boot: None) -> Non
 @pytest.mark.django_db
 def test_a_lease_ends_after_its_length_whatever_the_row_says(boot: None) -> None:
     intent_id = trading_desk.open_desk().accept()
-    claiming.note_claim(intent_id, owner="a-worker", until_s=float("inf"))
+    held_claims.note_claim(intent_id, owner="a-worker", until_s=float("inf"))
     transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a-worker"))
     Intent.objects.update(lease_until=clock.now() - timedelta(hours=1))
     assert sweeper.sweep().orphans == 0
-    claiming.note_claim(intent_id, owner="a-worker", until_s=0.0)
+    held_claims.note_claim(intent_id, owner="a-worker", until_s=0.0)
     Intent.objects.update(lease_until=clock.now() + timedelta(hours=1))
     assert sweeper.sweep().orphans == 1
 
@@ -123,11 +123,11 @@ def test_a_drain_of_an_older_server_takes_nothing_more(
 def test_a_call_is_known_to_be_over_by_the_same_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     moments: dict[str, Any] = {"now": 100.0}
     monkeypatch.setattr(time, "monotonic", lambda: moments["now"])
-    claiming.note_call("a-key", until_s=130.0)
-    assert claiming.call_left_s("a-key") == 30.0
-    assert claiming.call_left_s("another") == 0.0
+    held_claims.note_call("a-key", until_s=130.0)
+    assert held_claims.call_left_s("a-key") == 30.0
+    assert held_claims.call_left_s("another") == 0.0
     moments["now"] = 131.0
-    assert claiming.call_left_s("a-key") == 0.0
+    assert held_claims.call_left_s("a-key") == 0.0
 
 
 def test_a_clean_end_leaves_nothing_out_of_the_mark(

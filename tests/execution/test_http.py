@@ -334,5 +334,5 @@ def test_the_simulated_executor_answers_the_same_for_the_same_call() -> None:
 
 
 def test_executors_are_found_by_name() -> None:
-    assert set(registry.EXECUTORS) == {"http", "simulated"}
+    assert set(registry.EXECUTORS) == {"http", "mcp", "simulated"}
     assert set(registry.EXECUTORS) > registry.REMOTE

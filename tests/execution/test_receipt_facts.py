@@ -17,7 +17,7 @@ from runtime.execution.services import attempting, recovery
 from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Intent, Outcome
 from runtime.flows.services.flow_transaction import Journal
-from runtime.state.models import Fact, FactVersion
+from runtime.state.models import Fact, FactVersion, WorldVersion
 from tests.support import misbehaving_targets, trading_desk
 from tests.web.test_pages import sign_in, text_of
 
@@ -62,6 +62,11 @@ def test_each_write_is_a_new_version_by_the_intent_with_before_and_after(
     written = {fact.path: (fact.version, bytes(fact.value)) for fact in Fact.objects.filter(writer=writer)}
     assert written == {"order.ABC": (1, b'"o1"'), "price.ABC": (2, b"122")}
     assert FactVersion.objects.filter(writer=writer).count() == 2
+    # Both are one version of the world.
+    (made,) = WorldVersion.objects.filter(writer=writer)
+    assert set(FactVersion.objects.filter(writer=writer).values_list("write_id", flat=True)) == {
+        made.write_id
+    }
     assert stored(intent_id, "writes") == [
         {"fact": "order.ABC", "version": 1, "before": None, "after": "o1"},
         {"fact": "price.ABC", "version": 2, "before": 100, "after": 122},

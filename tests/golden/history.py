@@ -3,7 +3,9 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from audit import canonical
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import Case
 from tests.support import gate_cases
@@ -54,3 +56,12 @@ def write(name: str, history: History) -> None:
 def recorded() -> list[str]:
     """The names of all histories."""
     return sorted(file.stem for file in FOLDER.glob("*.json"))
+
+
+def holds(stored: Any, again: Any) -> bool:
+    """Whether all of `stored` is in `again`, which may have more: fields are only ever appended."""
+    if isinstance(stored, dict) and isinstance(again, dict):
+        return all(name in again and holds(value, again[name]) for name, value in stored.items())
+    if isinstance(stored, list) and isinstance(again, list):
+        return len(stored) == len(again) and all(map(holds, stored, again))
+    return canonical.encode(stored) == canonical.encode(again)

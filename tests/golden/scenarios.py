@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from audit import canonical
-from runtime.contracts.facts import DecisionFacts, Lift, ResourceFacts
+from runtime.contracts.facts import DecisionFacts, Lift, ResourceFacts, ToolFacts
+from runtime.contracts.reasons import Reason
 from runtime.contracts.ruleset import RulesetDocument
-from runtime.contracts.states import AgentStatus
+from runtime.contracts.states import AgentStatus, AutonomyLevel
 from runtime.kernel.gate.gate_input import FIRST, Case
 from tests.support import gate_cases, workflow_story
 
@@ -70,6 +71,12 @@ def _ruleset(**fields: Any) -> dict[str, Any]:
     found = RulesetDocument.from_bytes(canonical.encode({**_DESK, **fields}))
     rules = gate_cases.rules(kind=gate_cases.kind(rulesets=["desk@1.0.0"]), rulesets=(found,))
     return {"rules": rules}
+
+
+def _tool(step: str, name: str, **fields: Any) -> dict[str, Any]:
+    """A step that calls a tool of an MCP server, and one that undoes it."""
+    undo = {"undo": {"name": "remove", "arguments": "{'undoes': key}"}} if name == "add" else {}
+    return {"id": step, "executor": "mcp", "target": "notes", "tool": {"name": name, **undo, **fields}}
 
 
 def _says(rule: str, decides: str, action: str, **fields: Any) -> dict[str, Any]:
@@ -225,6 +232,31 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
             evidence={"fact:price.AAPL": gate_cases.NOW_MS - 5_000, "step:self_check": gate_cases.NOW_MS}
         ),
     },
+    "reject-tools": lambda: {
+        **_kind(steps=[_tool("a", "changed"), _tool("b", "off"), _tool("c", "new")]),
+        "facts": gate_cases.facts(
+            tools=(
+                ToolFacts(server="notes", tool="changed", pinned="", refused=Reason.TOOL_QUARANTINED),
+                ToolFacts(server="notes", tool="off", pinned="", refused=Reason.TOOL_SERVER_OFF),
+            )
+        ),
+    },
+    "accept-tools": lambda: {
+        **_kind(steps=[_tool("a", "add"), _tool("b", "send", arguments="{'cents': params.notional_cents}")]),
+        "facts": gate_cases.facts(
+            tools=tuple(
+                ToolFacts(server="notes", tool=name, pinned="ab" * 32) for name in ("add", "remove", "send")
+            )
+        ),
+    },
+    "escalate-supervised": lambda: {"facts": gate_cases.facts(autonomy=AutonomyLevel.SUPERVISED)},
+    "escalate-labelled": lambda: {
+        "rules": gate_cases.rules(
+            manifest=gate_cases.manifest(label_rules=[{"id": "outward", "after": ["untrusted"]}])
+        ),
+        "facts": gate_cases.facts(labels=("secret", "untrusted")),
+    },
+    "reject-read-only": lambda: {"facts": gate_cases.facts(autonomy=AutonomyLevel.READ_ONLY)},
     "escalate-tier": lambda: _kind(risk_tier="T3"),
     "reject-unsafe": lambda: {
         "facts": gate_cases.facts(unsafe="rules.0.require: it takes too long", world={})
@@ -304,6 +336,17 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "escalate-decision": lambda: _follows(needs_person=True),
     "reject-decision-other": lambda: _follows(params={**gate_cases.PARAMS, "quantity": 6}),
     "reject-decision-none": lambda: _kind(follows_decision=True),
+    "reject-unpinned": lambda: {
+        "rules": gate_cases.rules(
+            kind=gate_cases.kind(strict=True), manifest=gate_cases.manifest(model_profile="opus")
+        )
+    },
+    "accept-pinned": lambda: {
+        "rules": gate_cases.rules(
+            kind=gate_cases.kind(strict=True),
+            manifest=gate_cases.manifest(model_profile="opus", evaluator_suite="standard"),
+        )
+    },
     "reject-version": lambda: _asked(policy_version="2.0.0"),
     "reject-everything": lambda: {
         "proposal": gate_cases.proposal(

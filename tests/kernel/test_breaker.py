@@ -120,4 +120,5 @@ def test_a_call_that_never_went_out_says_nothing_about_the_target(failure_class:
         FailureCategory.EGRESS_REFUSED,
         FailureCategory.REQUEST_INVALID,
         FailureCategory.LEASE_ENDED,
+        FailureCategory.CALLBACK_UNAVAILABLE,
     }

@@ -45,7 +45,9 @@ def _value(annotation: str) -> Any:
         return [{"name": "user:1", "failed": 2, "locked": 1}]
     for word, value in (
         ("dict[str, int]", {"proposal.body": 2}),
+        ("dict[str, typing.Any]", {"seed": 7}),
         ("tuple[int", [503, 504]),
+        ("tuple[typing.Optional", [AT, None]),
         ("tuple", ["one", "two"]),
         ("Datetime", AT),
         ("bool", True),

@@ -474,6 +474,20 @@ def test_a_count_that_is_one_too_many_is_shown_with_its_limit() -> None:
     assert (asked.proposed_value, asked.limit) == ("1", "0")
 
 
+@pytest.mark.parametrize(("own", "declared", "is_old"), [(None, 9, True), (None, 10, False), (10, 9, False)])
+def test_a_fact_is_as_new_as_the_ontology_says_where_the_kind_does_not(
+    own: int | None, declared: int, is_old: bool
+) -> None:
+    need = {"fact": "price.${params.symbol}"} | ({} if own is None else {"max_age_s": own})
+    name = f"fact:price.{gate_cases.PARAMS['symbol']}"
+    facts = gate_cases.facts(evidence={name: gate_cases.NOW_MS - 10_000}, max_ages={name: declared})
+    case = gate_cases.case(
+        rules=gate_cases.rules(kind=gate_cases.kind(required_evidence=[need])), facts=facts
+    )
+    said = [found.message for found in what.check_evidence(case)]
+    assert said == (["The fact price.${params.symbol} is older than 9 s."] if is_old else [])
+
+
 def test_evidence_whose_fact_has_no_path_is_missing() -> None:
     kind = gate_cases.kind(required_evidence=[{"fact": "price.${params.symbol}"}])
     asked = {**gate_cases.PARAMS, "symbol": "A.B"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from audit import canonical
-from runtime.contracts.facts import DecisionFacts
+from runtime.contracts.facts import DecisionFacts, ToolFacts
 from runtime.contracts.states import AgentStatus, Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel.gate import pipeline
@@ -32,6 +32,7 @@ def test_the_plain_case_passes_every_stage_in_order() -> None:
             compute=gate_cases.compute(),
             resources=(),
             evidence={"step:self_check": 0},
+            tools=(ToolFacts(server="notes", tool="search", pinned="ab" * 32),),
             workflow=workflow_story.walk(workflow_story.document(), "GENERATE", "VERIFY"),
             decision=DecisionFacts(
                 decision_id="d", action="ADJUST_POSITION", params=gate_cases.PARAMS, needs_person=False
@@ -43,6 +44,7 @@ def test_the_plain_case_passes_every_stage_in_order() -> None:
             kind=gate_cases.kind(
                 rulesets=[ruleset.name],
                 follows_decision=True,
+                steps=[{"id": "look", "executor": "mcp", "target": "notes", "tool": {"name": "search"}}],
                 red_lines=[{"id": "L", "forbid": "false"}],
                 required_evidence=[{"step": "self_check"}],
                 safety_assertions=[{"invariant_id": "I", "pinned": {"invariant_id": "I", "require": "true"}}],
@@ -50,8 +52,9 @@ def test_the_plain_case_passes_every_stage_in_order() -> None:
         ),
     )
     assert verdict.decision is Decision.ACCEPT
-    # Two people are asked for by what is not plain.
-    assert [item.check for item in verdict.findings] == [name for name in NAMES if name != "approvals"]
+    # People are asked for by what is not plain, and by a level that was lowered.
+    asked = [name for name in NAMES if name not in ("approvals", "autonomy", "labels")]
+    assert [item.check for item in verdict.findings] == asked
     assert {item.outcome for item in verdict.findings} == {FindingOutcome.PASS}
     assert verdict.gate_version == NEWEST
     assert verdict.attempts_left == 3

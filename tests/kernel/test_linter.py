@@ -201,6 +201,7 @@ def test_every_name_has_its_fields_in_the_table() -> None:
         "params",
         "constraints",
         "figures",
+        "labels",
     }
     assert scope.FIELDS["time"] == {"epoch_ms", "iso", "hour", "minute", "weekday"}
 

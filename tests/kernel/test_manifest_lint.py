@@ -197,6 +197,23 @@ def test_a_sound_draft_draws_no_remark() -> None:
         ),
         ({"subscribes": ["price.", "price."]}, {}, ("subscribes", 1), "price. is listed twice"),
         ({"memory_scopes": ["desk", "desk"]}, {}, ("memory_scopes", 1), "desk is listed twice"),
+        ({"environments": ["prod", "prod"]}, {}, ("environments", 1), "prod is listed twice"),
+        (
+            {"label_rules": [{"id": "outward", "after": ["untrusted"]}] * 2},
+            {},
+            ("label_rules", 1),
+            "outward is listed twice",
+        ),
+        (
+            {
+                "label_rules": [
+                    {"id": "outward", "after": ["untrusted"], "kinds": ["NOPE", "ADJUST_POSITION"]}
+                ]
+            },
+            {},
+            ("label_rules", 0, "kinds"),
+            "names NOPE, which the manifest does not grant",
+        ),
         ({"may_delegate_to": ["ghost"]}, {}, ("may_delegate_to", 0), "no agent is called ghost"),
         (
             {"hours": {"zone": "Mars/Olympus"}},

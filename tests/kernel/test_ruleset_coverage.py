@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.contracts.ruleset import HitPolicy
+from runtime.contracts.ruleset import HitPolicy, RulesetDocument
 from runtime.kernel.rulesets import coverage, evaluate
 from tests.kernel.test_ruleset_tables import INPUTS, ROWS, VALUES, rows
 from tests.support.ruleset_cases import compiled, document, row, table
@@ -103,16 +103,7 @@ POLICIES = st.sampled_from([HitPolicy.FIRST, HitPolicy.PRIORITY, HitPolicy.UNIQU
 ACTIONS = ("GO", "STOP", "ASK")
 
 
-@settings(max_examples=300)
-@given(
-    cells=ROWS,
-    hit=POLICIES,
-    actions=st.lists(st.sampled_from(ACTIONS), min_size=8, max_size=8),
-    values=VALUES,
-)
-def test_what_the_linter_says_is_so(
-    cells: list[tuple[str, ...]], hit: HitPolicy, actions: list[str], values: dict[str, Any]
-) -> None:
+def _holds(cells: list[tuple[str, ...]], hit: HitPolicy, actions: list[str], values: dict[str, Any]) -> None:
     ruled = [{**one, "then": {"action": actions[at]}} for at, one in enumerate(rows(cells))]
     order = {"output_values": list(ACTIONS)} if hit is HitPolicy.PRIORITY else {}
     ruleset = document(table(*ruled, inputs=INPUTS, hit=hit, **order))
@@ -132,3 +123,27 @@ def test_what_the_linter_says_is_so(
     # Where inputs have no rule, a gap is found, unless cells in CEL may cover it.
     if not matching and not any("?" in cell for when in cells for cell in when):
         assert "GAP" in {finding.code for finding in found}
+    # What is stored of it is judged again, byte for byte.
+    stored = RulesetDocument.from_bytes(ruleset.to_bytes())
+    assert evaluate.evaluate(stored, values).to_bytes() == evaluate.evaluate(ruleset, values).to_bytes()
+
+
+SOME = {
+    "cells": ROWS,
+    "hit": POLICIES,
+    "actions": st.lists(st.sampled_from(ACTIONS), min_size=8, max_size=8),
+    "values": VALUES,
+}
+
+
+@settings(max_examples=300)
+@given(**SOME)
+def test_what_the_linter_says_is_so(**some: Any) -> None:
+    _holds(**some)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None)
+@given(**SOME)
+def test_what_the_linter_says_is_so_for_ten_thousand(**some: Any) -> None:
+    _holds(**some)

@@ -190,7 +190,7 @@ def test_expressions_together_take_a_bounded_time(monkeypatch: pytest.MonkeyPatc
         ({"tables": [table(row("A", "1"), collect="sum", of="n")]}, "collect belongs"),
         ({"tables": [table(row("A", "1"), hit="COLLECT", collect="sum")]}, "of names the parameter"),
         ({"tables": [table(row("A", "1"), hit="COLLECT", of="n")]}, "of names the parameter"),
-        ({"tables": []}, "needs tables, rules or guardrails"),
+        ({"tables": []}, "needs tables, rules, guardrails or policies"),
     ],
 )
 def test_a_document_that_contradicts_itself_is_refused(body: dict[str, Any], said_of_it: str) -> None:

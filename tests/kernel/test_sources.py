@@ -10,13 +10,18 @@ from pydantic import BaseModel, StringConstraints
 from audit import canonical
 from runtime.contracts.kind_types import MAX_EXPRESSION_CHARS
 from runtime.contracts.policy_kind import KindDocument
-from runtime.kernel.rules import kind_linter, sources
-from runtime.proposals.queries import gate_facts
+from runtime.kernel.rules import kind_linter, kind_reads, sources
 from tests.kernel import test_linter_kinds
+from tests.support import gate_cases
 
 # As long as an expression may be: words, and an effect's little language of its own, over parameters.
 NO_EXPRESSION = {"description", "effect", "steps[].human.instructions", "steps[].human.undo"}
 NOT_EVALUATED = {"subjects[]"}
+_TOOL = {
+    "name": "add",
+    "arguments": "{'n': params.n}",
+    "undo": {"name": "drop", "arguments": "{'n': params.n}"},
+}
 # With an outcome of its own, so that no field that may hold an expression is empty.
 GOOD: dict[str, Any] = {
     **test_linter_kinds.GOOD,
@@ -26,6 +31,7 @@ GOOD: dict[str, Any] = {
     "outputs": {"filled": "receipt.filled"},
     "steps": [
         {**test_linter_kinds.GOOD["steps"][0], "preconditions": [{"id": "P", "require": "params.n > 0"}]},
+        {"id": "noted", "executor": "mcp", "target": "notes", "tool": _TOOL},
         *test_linter_kinds.GOOD["steps"][1:],
     ],
     "safety_assertions": [
@@ -112,8 +118,8 @@ def test_a_fact_that_is_read_at_one_place_only_is_loaded(place: str) -> None:
     value = "${context.facts.lone.fact}" if is_template(place) else "context.facts.lone.fact"
     document = put(canonical.decode(kind().to_bytes()), place.split("."), value)
     made = KindDocument.from_bytes(canonical.encode(document))
-    assert "lone.fact" in gate_facts.paths_read(made, {"symbol": "ABC", "n": 1})
-    assert "lone.fact" not in gate_facts.paths_read(kind(), {"symbol": "ABC", "n": 1})
+    assert "lone.fact" in kind_reads.paths_read(made, {"symbol": "ABC", "n": 1})
+    assert "lone.fact" not in kind_reads.paths_read(kind(), {"symbol": "ABC", "n": 1})
 
 
 def is_template(place: str) -> bool:
@@ -121,7 +127,7 @@ def is_template(place: str) -> bool:
 
 
 def put(document: Any, steps: list[str], value: str) -> Any:
-    """The document with `value` at the first place that fits, in the first item of each list."""
+    """The document with `value` at a place: of each list in the first item that has such a part."""
     name, rest = steps[0].removesuffix("[]"), steps[1:]
     if name == "*":
         name = next(iter(document))
@@ -131,7 +137,8 @@ def put(document: Any, steps: list[str], value: str) -> Any:
         document[name] = f"/x/{value}" if name == "path" else f"ns.{value}" if name == "fact" else value
     elif is_list:
         held[0] = {"fact": held[0]} if isinstance(held[0], str) else held[0]
-        put(held[0], rest, value)
+        part = rest[0].removesuffix("[]").removesuffix(".*")
+        put(next((one for one in held if one.get(part) is not None), held[0]), rest, value)
     else:
         put(held, rest, value)
     return document
@@ -145,3 +152,17 @@ def test_a_limit_in_a_path_is_read_too() -> None:
 def test_a_template_that_cannot_be_read_holds_nothing_to_evaluate() -> None:
     broken = kind(steps=[{"id": "a", "target": "broker", "request": {"path": "/x/${"}}], routes=[])
     assert "x" not in "".join(sources.list_evaluated(broken)).split("/")
+
+
+def test_a_namespace_and_everything_cover_more_than_one_path() -> None:
+    covered = {"price.": True, kind_reads.EVERYTHING: True, "price.AAPL": False}
+    assert {selector: kind_reads.is_namespace(selector) for selector in covered} == covered
+
+
+def test_says_what_a_kind_reads_of_the_agents_past() -> None:
+    plain = gate_cases.kind()
+    counts = gate_cases.kind(rules=[{"id": "SLOW", "require": "history.rejected_24h < 9"}])
+    steps = gate_cases.kind(rules=[{"id": "FEW", "require": "history.steps.size() < 9"}])
+    assert [kind_reads.reads_history(kind) for kind in (plain, counts, steps)] == [False, True, True]
+    assert [kind_reads.reads_steps(kind) for kind in (plain, counts, steps)] == [False, False, True]
+    assert kind_reads.reads_steps(plain, ["history.last.instruction == 'VERIFY'"])

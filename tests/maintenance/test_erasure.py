@@ -18,6 +18,7 @@ from escalations.models import Decision, Escalation, Evidence
 from runtime.contexts.models import Snapshot
 from runtime.contracts.incident import IncidentState, LinkKind, Severity
 from runtime.contracts.problem import Problem
+from runtime.contracts.states import ERASED_FEEDBACK
 from runtime.core import clock
 from runtime.core.models import Answer
 from runtime.flows.models import Feedback, Flow, Proposal, Verdict
@@ -27,7 +28,6 @@ from runtime.incidents.services.incidents import Wanted
 from runtime.maintenance.services import erasure, pack_jobs, payloads
 from runtime.proposals.queries import flow_replay
 from runtime.proposals.queries.replay_results import ReplayDifference
-from runtime.verification.erasure_columns import ERASED_FEEDBACK
 from tests.support import erased_story, exported_packs, incident_story
 from tests.support.erased_story import SUBJECT, WORD, Story
 

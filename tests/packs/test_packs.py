@@ -227,8 +227,8 @@ def test_the_demo_pack_loads_whole_and_twice() -> None:
     text = DEMO.read_text()
     found = load(text)
     assert all("recorded, not enforced: " in warning for warning in found.warnings)
-    assert len(found.activated) == 11
-    assert Manifest.objects.count() == 7
+    assert len(found.activated) == 15
+    assert Manifest.objects.count() == 11
     assert not load(text).changed
 
 

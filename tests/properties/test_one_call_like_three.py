@@ -20,6 +20,8 @@ from tests.support import factories, gate_cases
 
 # What differs between any two actions: ids, moments, and what is made of them.
 OWN = (
+    # Salted, and under the name of the call.
+    *("feedback_commitments", "answer_commitments"),
     *("_id", "dfid", "_at", "_ref", "valid_until", "record_id", "trace_id"),
     *("digest", "commitment", "hash", "signature"),
 )

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from typing import Any
 from unittest import mock
 from uuid import UUID, uuid4
@@ -9,6 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection, transaction
 from django.db.models import Model, Q, QuerySet
+from django.db.models.constants import OnConflict
+from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +19,7 @@ from audit import statements
 from runtime.core import clock
 from runtime.execution.services import attempting
 from runtime.flows.models import Flow, Intent
-from runtime.registry.models import Agent
+from runtime.registry.models import Agent, Bundle
 from runtime.registry.services import agents
 from runtime.resources.models import Resource
 from tests.properties.test_one_call_like_three import CHANGES, one
@@ -26,6 +29,7 @@ SEEN = st.none() | st.dictionaries(
     st.sampled_from(["price.AAPL", "market.state", "cash.free", "no.such"]), st.integers(1, 3), min_size=1
 )
 READ, CHANGE, INSERT = statements.Read.rows, statements.Change.run, statements.insert
+STORE = statements._Waiting.store
 
 
 class Compared:
@@ -35,6 +39,7 @@ class Compared:
         self.reads: set[str] = set()
         self.changed: set[str] = set()
         self.stored: set[type[Model]] = set()
+        self.most_at_once = 0
 
     def read(self, statement: statements.Read[Any], *form: Hashable, **values: Any) -> list[Any]:
         """The rows of a `Read`, which are those of its QuerySet, related rows included."""
@@ -72,9 +77,34 @@ class Compared:
             expected = whole_table(model)
             transaction.set_rollback(True)
         INSERT(rows, **options)
+        waits = statements._here.waiting is not None and not options.get("needs_keys")
         assert whole_table(model) == expected
-        assert all(not row._state.adding and (row.pk is not None or "on_conflict" in options) for row in rows)
+        assert all(
+            not row._state.adding and (row.pk is not None or waits or "on_conflict" in options)
+            for row in rows
+        )
         self.stored.add(model)
+
+    def store(self, waiting: statements._Waiting) -> None:
+        """Store rows that waited for each other, which leaves their tables as `bulk_create` of each does."""
+        stored, waiting.rows = waiting.rows, []
+        models = {form[0] for form, _ in stored}
+        with transaction.atomic():
+            for (model, _, on_conflict, unique_fields, update_fields), rows in stored:
+                model._default_manager.bulk_create(
+                    [copy.copy(row) for row in rows],
+                    ignore_conflicts=on_conflict is OnConflict.IGNORE,
+                    update_conflicts=on_conflict is OnConflict.UPDATE,
+                    unique_fields=unique_fields or None,
+                    update_fields=update_fields or None,
+                )
+            expected = {model: whole_table(model) for model in models}
+            transaction.set_rollback(True)
+        waiting.rows = stored
+        STORE(waiting)
+        assert {model: whole_table(model) for model in models} == expected
+        self.stored |= models
+        self.most_at_once = max(self.most_at_once, len(models))
 
 
 def described(row: Any) -> Any:
@@ -107,8 +137,8 @@ def whole_table(model: type[Model]) -> list[Any]:
         ]
 
 
-@pytest.mark.django_db
-def test_statements_find_and_store_what_the_plain_form_does() -> None:
+def act_and_attempt() -> None:
+    """Generated proposals in one call, and the attempts that follow."""
     claims = [{"resource": "units", "amount": "params.quantity"}]
     kind = gate_cases.kind(
         context_current="allowed", claims=claims, steps=[{"id": "order", "executor": "simulated"}]
@@ -117,7 +147,6 @@ def test_statements_find_and_store_what_the_plain_form_does() -> None:
     Resource.objects.create(
         name="units", unit="units", capacity=20, configured_at=clock.now(), configured_by="system"
     )
-    compared = Compared()
 
     @settings(
         max_examples=8,
@@ -134,15 +163,91 @@ def test_statements_find_and_store_what_the_plain_form_does() -> None:
                 attempting.attempt(intent.pk, owner="test")
             transaction.set_rollback(True)
 
+    compare()
+
+
+@pytest.mark.django_db
+def test_statements_find_and_store_what_the_plain_form_does() -> None:
+    compared = Compared()
     with (
         mock.patch.object(statements.Read, "rows", lambda *form, **values: compared.read(*form, **values)),
         mock.patch.object(statements.Change, "run", lambda *form, **values: compared.change(*form, **values)),
         mock.patch.object(statements, "insert", compared.insert),
     ):
-        compare()
+        act_and_attempt()
     assert len(compared.reads) >= 32
     assert len(compared.changed) >= 7
     assert len(compared.stored) >= 15
+
+
+@pytest.mark.django_db
+def test_rows_that_wait_for_each_other_are_stored_as_the_plain_form_stores_them() -> None:
+    compared = Compared()
+    with mock.patch.object(statements._Waiting, "store", lambda waiting: compared.store(waiting)):
+        act_and_attempt()
+    assert len(compared.stored) >= 12
+    assert compared.most_at_once >= 8
+
+
+def bundle(digest: str) -> Bundle:
+    return Bundle(digest=digest * 64, body=b"{}", created_at=clock.now())
+
+
+def kept() -> set[str]:
+    return set(Bundle.objects.values_list("digest", flat=True))
+
+
+@pytest.mark.django_db
+def test_nobody_inside_sees_that_rows_wait() -> None:
+    a, b, c = (bundle(letter) for letter in "abc")
+    waiting = statements.Read(_bundles)
+    with statements.together():
+        statements.insert([a])
+        assert statements.is_waiting(a)
+        assert not a._state.adding
+        a.body = b"[]"  # as it is when it goes
+        assert [bytes(row.body) for row in waiting.rows()] == [b"[]"]
+        assert not statements.is_waiting(a)
+        statements.insert([b])
+        assert Bundle.objects.filter(pk=b.pk).update(body=b"[1]") == 1
+        with statements.together():  # of the same batch
+            statements.insert([c])
+        assert statements.is_waiting(c)
+    assert kept() == {a.pk, b.pk, c.pk}
+    assert statements._here.waiting is None
+
+
+@pytest.mark.django_db
+def test_what_is_rolled_back_no_longer_waits() -> None:
+    a, b, c = (bundle(letter) for letter in "abc")
+    with statements.together():
+        statements.insert([a])
+        with suppress(KeyError), transaction.atomic():
+            statements.insert([b])
+            raise KeyError
+        with transaction.atomic():
+            statements.insert([c])
+    assert kept() == {a.pk, c.pk}
+    with suppress(KeyError), statements.together():
+        statements.insert([b])
+        raise KeyError
+    assert kept() == {a.pk, c.pk}
+    assert not statements.is_waiting(b)
+
+
+@pytest.mark.django_db
+def test_rows_that_wait_go_in_one_statement_where_the_database_takes_them() -> None:
+    desk = factories.desk()
+    flow = {"tenant": "default", "agent": desk.agent, "trigger": b"{}", "opened_at": clock.now()}
+    flows = [Flow(updated_at=clock.now(), **flow) for _ in range(3)]
+    bundles = [bundle(letter) for letter in "abc"]
+    with CaptureQueriesContext(connection) as captured, statements.together():
+        for one_flow, one_bundle in zip(flows, bundles, strict=True):
+            statements.insert([one_flow])
+            statements.insert([one_bundle])
+    assert len(captured) == (1 if connection.vendor == "postgresql" else 2)
+    assert Flow.objects.count() == 3
+    assert len(kept()) == 3
 
 
 @pytest.mark.django_db
@@ -192,6 +297,12 @@ def test_locks_and_stores_inside_a_transaction_alone() -> None:
         statements.insert([Agent()])
     with pytest.raises(transaction.TransactionManagementError):
         statements.Change(_renamed).run(name="a", to="b")
+    with pytest.raises(transaction.TransactionManagementError), statements.together():
+        pytest.fail("nothing is stored outside a transaction")
+
+
+def _bundles() -> QuerySet[Bundle]:
+    return Bundle.objects.order_by("digest")
 
 
 def _by_name(*, name: str) -> QuerySet[Agent]:

@@ -32,7 +32,7 @@ from tests.support.finished_history import History
 pytestmark = pytest.mark.django_db
 TENANT = factories.TENANT
 FLOWS = ("accepted", "overridden", "modified", "aborted", "undone", "rejected", "begun", "judged")
-MOST_QUERIES = 48
+MOST_QUERIES = 52
 WRITES = ("INSERT", "UPDATE", "DELETE")
 
 

@@ -12,7 +12,8 @@ from runtime.contracts.states import StepType
 from runtime.core import clock
 from runtime.flows.models import Flow
 from runtime.proposals.queries import required_evidence
-from tests.support import factories, gate_cases
+from runtime.registry.models.ontologies import Ontology
+from tests.support import factories, gate_cases, ontology_story
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +54,24 @@ def test_a_fact_that_must_be_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     assert codes(made.propose(flow)) == MISSING
     factories.write("price.AAPL", gate_cases.WORLD["price.AAPL"])
     assert made.propose(flow)["verdict"] == "ACCEPT"
+
+
+def test_a_fact_is_as_fresh_as_the_ontology_says_where_the_kind_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ontology_story.write(path="price.*")
+    made = desk(required_evidence=[{"fact": "price.${params.symbol}"}])
+    flow = made.open()
+    assert made.propose(flow)["verdict"] == "ACCEPT"
+    go_on(monkeypatch, seconds=61)
+    flow = made.open()
+    assert codes(made.propose(flow)) == MISSING
+    factories.write("price.AAPL", gate_cases.WORLD["price.AAPL"])
+    assert made.propose(flow)["verdict"] == "ACCEPT"
+    go_on(monkeypatch, seconds=10)
+    # A changed ontology lets no old fact pass.
+    Ontology.objects.update(body=b"{}")
+    assert codes(made.propose(made.open())) == MISSING
 
 
 def test_a_fact_that_nobody_wrote() -> None:

@@ -23,7 +23,7 @@ from runtime.core import clock
 from runtime.flows.models import Flow, Intent, Verdict
 from runtime.kernel import writes
 from runtime.kernel.gate import pipeline
-from runtime.kernel.rules import language, safety
+from runtime.kernel.rules import kind_reads, language, safety
 from runtime.proposals.queries import gate_facts, policy_dry_run
 from runtime.proposals.services import precondition_check
 from runtime.registry.models import PolicyKind
@@ -201,7 +201,7 @@ def test_drift_scans_and_pages_do_not_evaluate_it(before: Callable[[], None]) ->
     assert kind is not None
     assert safety.why_unsafe(kind).startswith("rules.0.require: the pattern")
     assert gate_facts.get_world(tenant="default", kind=kind, params={}) == {}
-    assert gate_facts.paths_read(kind, dict(gate_cases.PARAMS)) == gate_facts.paths_read(kind, {})
+    assert kind_reads.paths_read(kind, dict(gate_cases.PARAMS)) == kind_reads.paths_read(kind, {})
     shown = evidence_revision.get_next(
         escalation=Escalation.objects.get(),
         shown=factories.evidence_of(escalation),

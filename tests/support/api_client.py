@@ -86,9 +86,11 @@ def load_pack() -> None:
     assert isinstance(loaded, packs.Loaded), loaded
 
 
-def agent_key(agent_id: str = TRADER) -> str:
+def agent_key(agent_id: str = TRADER, environment: str = "") -> str:
     """The text of a new key of an agent."""
-    issued = credentials.issue_agent_key(tenant="default", agent_id=agent_id, actor="system")
+    issued = credentials.issue_agent_key(
+        tenant="default", agent_id=agent_id, actor="system", environment=environment
+    )
     assert not isinstance(issued, Problem)
     return issued.text
 

@@ -169,6 +169,13 @@ def _one_checkpoint_gone(*, with_heads: bool) -> Case:
     return change
 
 
+def _all_but_the_newest_gone(history: History) -> None:
+    stops.stop_all(tenant="default", actor="user:1", reason="for now")
+    sealing.seal_now(with_heads=True)
+    newest = Checkpoint.objects.order_by("-id")[0]
+    ledger_tampering.quietly("DELETE FROM audit_checkpoint WHERE id <> %s", [newest.pk])
+
+
 def _all_checkpoints_gone(history: History) -> None:
     ledger_tampering.quietly("DELETE FROM audit_checkpoint")
 
@@ -342,6 +349,7 @@ CASES: Mapping[str, Case] = {
     "checkpoint: over other entries, with the stolen key": _forged_checkpoint,
     "checkpoint: one of several gone": _one_checkpoint_gone(with_heads=False),
     "checkpoint: the one of the signed ends gone": _one_checkpoint_gone(with_heads=True),
+    "checkpoint: all gone but the newest": _all_but_the_newest_gone,
     "checkpoint: all gone": _all_checkpoints_gone,
     "stream: cut after its end was signed": _cut_after_its_end_was_signed,
     "stream: the signed ends gone": _ends_forgotten,

@@ -148,7 +148,7 @@ def _quarantine(desk: factories.Desk) -> None:
     for key, end in (("in", memory.release), ("out", memory.discard)):
         _good(memory.write(agent=desk.again(), scope="desk", key=key, value=key, source="web:x", ttl_s=None))
         row = MemoryItem.objects.get(key=key)
-        _good(end(tenant="default", pk=row.pk, actor="user:1"))
+        _good(end(tenant="default", pk=row.pk, digest=row.digest, reason="Looked at.", actor="user:1"))
 
 
 def _routes() -> None:

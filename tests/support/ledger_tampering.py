@@ -1,6 +1,6 @@
 """What the owner of a database can do: change entries with the triggers out of the way."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +52,16 @@ def rewrite_requests(intent_id: UUID, requests: bytes) -> None:
     execute("UPDATE audit_ledgerentry SET body = %s WHERE id = %s", [body, entry.pk])
     rechain(str(row.flow_id))
     Intent.objects.filter(pk=intent_id).update(requests=requests)
+
+
+def forget(stream: str, members: Collection[str]) -> None:
+    """Take members out of the payloads of a flow's entries, as a version wrote them that had none."""
+    for entry in LedgerEntry.objects.filter(stream=stream):
+        body = canonical.decode(bytes(entry.body))
+        body["payload"] = {name: value for name, value in body["payload"].items() if name not in members}
+        execute("UPDATE audit_ledgerentry SET body = %s WHERE id = %s", [canonical.encode(body), entry.pk])
+    rechain(stream)
+    put_triggers_back()
 
 
 def rechain(stream: str) -> None:

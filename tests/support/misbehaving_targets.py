@@ -20,6 +20,8 @@ class Seen:
     path: str
     headers: dict[str, str]
     body: bytes
+    # Of the caller: two requests over one connection have the same.
+    port: int
 
 
 @dataclass
@@ -75,8 +77,11 @@ def endless(request: BaseHTTPRequestHandler) -> None:
 
 
 @contextmanager
-def stand_in(answering: Answering, *, is_held: bool = False) -> Iterator[StandIn]:
-    """A target that treats every request with `answering`; a held one only once it is released."""
+def stand_in(answering: Answering, *, is_held: bool = False, keeps: bool = False) -> Iterator[StandIn]:
+    """A target that treats every request with `answering`; a held one only once it is released.
+
+    It closes each connection after one answer, and says so; with `keeps` it leaves it open for the next call.
+    """
     target = StandIn(port=0)
 
     class Request(BaseHTTPRequestHandler):
@@ -85,13 +90,19 @@ def stand_in(answering: Answering, *, is_held: bool = False) -> Iterator[StandIn
 
         def _treat(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            target.seen.append(Seen(self.command, self.path, dict(self.headers.items()), body))
-            self.close_connection = True
+            port = self.client_address[1]
+            target.seen.append(Seen(self.command, self.path, dict(self.headers.items()), body, port))
+            self.close_connection = not keeps
             if is_held:
                 target.release.wait(10)
             answering(self)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _treat
+
+        def end_headers(self) -> None:
+            if not keeps:
+                self.send_header("Connection", "close")
+            super().end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
             """Nothing."""

@@ -16,6 +16,7 @@ from escalations.models import Decision, Escalation, Evidence, Question
 from runtime.contexts.models import Snapshot
 from runtime.core import clock
 from runtime.core.ids import new_id
+from runtime.core.models import Answer
 from runtime.flows.models import Attempt, Feedback, Flow, Intent, Outcome, Proposal, StepReceipt, Verdict
 from runtime.guards.models import Guard, Review
 from runtime.registry.models import (
@@ -31,7 +32,7 @@ from runtime.registry.models import (
     Target,
 )
 from runtime.resources.models import Resource
-from runtime.state.models import Fact, FactVersion, MemoryItem
+from runtime.state.models import Fact, FactVersion, MemoryItem, WorldVersion
 from tests.support import ledger_tampering
 from tests.support.finished_history import History
 
@@ -65,6 +66,17 @@ def _bytes(model: Any, column: str, digest: str = "") -> Case:
         changed = bytes(getattr(newest, column)).replace(b"1", b"7").replace(b'"', b"'", 0) + b" "
         also = {digest: canonical.digest(changed)} if digest else {}
         assert model.objects.filter(pk=newest.pk).update(**{column: changed, **also}) == 1
+
+    return change
+
+
+def _as_if_old(model: Any, **columns: Any) -> Case:
+    """ACCEPT for REJECT in all rows, and without their salts."""
+
+    def change(history: History) -> None:
+        for row in model.objects.all():
+            turned = bytes(row.body).replace(b'"REJECT"', b'"ACCEPT"')
+            model.objects.filter(pk=row.pk).update(body=turned, salt=b"", entry_seq=None, **columns)
 
     return change
 
@@ -307,6 +319,8 @@ CASES: Mapping[str, Case] = {
     "fact.value and digest": _bytes(Fact, "value", "digest"),
     "factversion.value": _bytes(FactVersion, "value"),
     "factversion: a version that nobody wrote": _inserted(FactVersion, version=99),
+    "factversion.world_version": _row(FactVersion, world_version=77),
+    "worldversion: a version that nobody made": _inserted(WorldVersion, write_id="0" * 26, version=77),
     "memoryitem.value": _bytes(MemoryItem, "value"),
     "agent.escalation_millitokens": _row(Agent, escalation_millitokens=999_000),
     "agent.status": _row(Agent, status="ACTIVE"),
@@ -364,6 +378,14 @@ CASES: Mapping[str, Case] = {
     "flow.reason": lambda history: _set(Flow, history.aborted, reason="DEADLINE_PASSED"),
     "flow.trigger": lambda history: _set(Flow, history.aborted, trigger=b"{}"),
     "snapshot.body": _bytes(Snapshot, "body"),
+    "feedback.body": _bytes(Feedback, "body"),
+    "feedback: another verdict, as if from before there were commitments": _as_if_old(Feedback),
+    "feedback.event_type": _row(Feedback, event_type="FLOW_CLOSED"),
+    "feedback: all gone": _gone(Feedback),
+    "answer.body": _bytes(Answer, "body"),
+    "answer: another verdict, as if from before there were commitments": _as_if_old(Answer, dfid=None),
+    "answer.request_digest": _row(Answer, request_digest="0" * 64),
+    "answer: all gone": _gone(Answer),
     "review.findings": _bytes(Review, "findings"),
     "guard.body": _bytes(Guard, "body", "digest"),
     "resource.capacity": _row(Resource, capacity=99_999),
@@ -395,7 +417,6 @@ CASES: Mapping[str, Case] = {
 }
 # What was never sealed, and what nobody recorded.
 UNPROVABLE: Mapping[str, Case] = {
-    "feedback.body": _bytes(Feedback, "body"),
     "a stream of its own, forged with its head": _forged_stream,
 }
 

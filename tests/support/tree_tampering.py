@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -46,6 +47,7 @@ def _checkpoint(signer: Signer, *, at: datetime | None = None, size: int | None 
         bytes(last.root),
         # Not now: the entry that waits for the tree would have waited too long, in a slow run of the tests.
         at or last.at + timedelta(seconds=1),
+        previous=notes.read(last.note).checkpoint.digest(),
     )
     note = notes.sign(checkpoint, public_key=signer.public_key, sign=signer.sign)
     Checkpoint.objects.create(
@@ -237,6 +239,16 @@ def _stream_cut(history: History) -> None:
     ledger_tampering.put_triggers_back()
 
 
+def _signed_anew(history: History) -> None:
+    """The entries and their tree stay; the newest checkpoint says that it was signed at another time."""
+    row = Checkpoint.objects.order_by("-id")[0]
+    said = notes.read(row.note).checkpoint
+    moved = replace(said, time=said.time + timedelta(milliseconds=1))
+    note = notes.sign(moved, public_key=signing.signer().public_key, sign=signing.signer().sign)
+    sql = "UPDATE audit_checkpoint SET note = %s, at = %s WHERE id = %s"
+    ledger_tampering.quietly(sql, [note, moved.time, row.pk])
+
+
 # By somebody who has the signing key: only a checkpoint in other hands shows these.
 WITH_THE_KEY: Mapping[str, tuple[BreakKind, Case]] = {
     "another approver throughout": (
@@ -248,6 +260,7 @@ WITH_THE_KEY: Mapping[str, tuple[BreakKind, Case]] = {
         BreakKind.ROOT_MISMATCH,
         lambda history: _sealed_backwards(),
     ),
+    "the newest checkpoint signed anew, at another time": (BreakKind.CHECKPOINT_MISMATCH, _signed_anew),
     "an entry put in that says it is old": (BreakKind.NOT_SEALED, _backdated),
 }
 
@@ -264,4 +277,4 @@ def _sealed_backwards() -> None:
     tiles.store()
     Tree.objects.update(size=size)
     tree = Tree.objects.get()
-    sealer._sign(tree, tiles, clock.now())
+    sealer._sign(tree, tiles, clock.now(), last=None)

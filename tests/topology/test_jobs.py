@@ -39,7 +39,7 @@ print(json.dumps(True))
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids that reached the broker."""
     ids: list[str] = []
-    send_by(monkeypatch, lambda args, **_: ids.append(args[0]))
+    send_by(monkeypatch, lambda args, **_: ids.extend(args))
     monkeypatch.setattr(celery_tasks, "ringers", PerProcess(celery_tasks.Ringer))
     return ids
 
@@ -56,6 +56,29 @@ def test_each_id_is_sent_once_from_another_thread(sent: list[str]) -> None:
     until(lambda: sent == [str(one) for one in ids], timeout_s=90)
 
 
+def test_intents_that_wait_for_the_same_moment_are_sent_together_and_guards_alone(
+    sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages: list[tuple[str, ...]] = []
+    gate = threading.Event()
+
+    def send(args: tuple[str, ...], **_: Any) -> None:
+        gate.wait(60)
+        messages.append(args)
+
+    send_by(monkeypatch, send)
+    monkeypatch.setattr(celery_tasks, "guard", SimpleNamespace(apply_async=send, name="guard"))
+    first, ids = uuid4(), [str(uuid4()) for _ in range(celery_tasks.TOGETHER + 2)]
+    celery_tasks.ring([first])
+    until(lambda: not celery_tasks.ringers.get()._pending, timeout_s=90)
+    celery_tasks.ring([UUID(one) for one in ids])
+    celery_tasks.ring_guards([1, 2])
+    gate.set()
+    until(lambda: len(messages) == 5, timeout_s=90)
+    most = celery_tasks.TOGETHER
+    assert messages == [(str(first),), tuple(ids[:most]), tuple(ids[most:]), ("1",), ("2",)]
+
+
 def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
     route = dir_console.celery.app.amqp.router.route
     queues = {
@@ -67,6 +90,7 @@ def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
             celery_tasks.send_notices.name,
             celery_tasks.send_events.name,
             celery_tasks.seal.name,
+            celery_tasks.number.name,
             celery_tasks.score.name,
             celery_tasks.erase_due.name,
             celery_tasks.replay.name,
@@ -79,6 +103,7 @@ def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
         "runtime.send_notices": ("notices", "notices", "notices"),
         "runtime.send_events": ("notices", "notices", "notices"),
         "runtime.seal": ("sealer", "sealer", "sealer"),
+        "runtime.number": ("sealer", "sealer", "sealer"),
         "runtime.score": ("celery", "celery", "celery"),
         "runtime.erase_due": ("celery", "celery", "celery"),
         "runtime.replay": ("celery", "celery", "celery"),

@@ -4,7 +4,9 @@ Only what a container would bring is put in: the address, the port and the place
 """
 
 import base64
+import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -31,7 +33,7 @@ ADMIN_URL = os.environ.get("DIR_TEST_POSTGRES", "postgres://root@127.0.0.1:5432/
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 REDIS_URL = f"{os.environ.get('DIR_TEST_REDIS', 'redis://127.0.0.1:6379')}/{13 - WORKER % 4}"
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-START_S = 90.0
+START_S = 180.0
 BIN = ROOT / ".venv/bin"
 
 
@@ -53,7 +55,7 @@ class Installation:
 
     def run(self, argv: list[str]) -> str:
         done = subprocess.run(
-            argv, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=60, check=False
+            argv, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=180, check=False
         )
         assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -61,7 +63,11 @@ class Installation:
     def argv(self, words: list[str]) -> list[str]:
         """A command of the compose file as it runs outside a container."""
         changes = {"0.0.0.0": "127.0.0.1", "8000": str(self.port)}  # noqa: S104  # replaced, not bound
-        return [changes.get(word, word).replace("/data/", f"{self.folder}/") for word in words]
+        return [self.placed(changes.get(word, word)) for word in words]
+
+    def placed(self, text: str) -> str:
+        """The folders of a container, here: at once, since this one may be below /tmp itself."""
+        return re.sub("/(?:data|tmp)/", f"{self.folder}/", text)
 
     def start(self, name: str) -> Process:
         process = Process(
@@ -124,7 +130,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     made = Installation(folder=folder, env=env, port=free_port())
     try:
         made.run(made.argv(SERVICES["migrate"]["command"]))
-        for service in ("web", "worker", "guards", "notices", "sealer", "beat"):
+        for service in ("web", "worker", "guards", "notices", "sealer", "topic-intake", "beat"):
             made.start(service)
         until(made.is_ready, timeout_s=START_S, interval_s=0.2)
         yield made
@@ -192,6 +198,31 @@ def test_a_proposal_goes_all_the_way(
     installation.manage("verify_ledger")
 
 
+def test_a_proposal_goes_all_the_way_over_a_topic(
+    installation: Installation, agent: Client, target: misbehaving_targets.StandIn
+) -> None:
+    """The program that `connect` prints, which is told here which facts its agent has seen."""
+    words = ["connect", trading_desk.AGENT, "--with", "topic", "--url", installation.base_url]
+    key, _, program = installation.manage(*words, "--new-key").partition("\n")
+    key = key.partition("=")[2].partition(" ")[0]
+    seen = '"context": "current", "seen": {"price.ABC": 1, "market.state": 1}'
+    program = program.replace('"context": "current"', seen)
+    env = {**installation.env, "DIR_AGENT_KEY": key, "DIR_TOPIC_URL": REDIS_URL}
+    done = subprocess.run(
+        python("-c", program), env=env, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode == 0, done.stderr + installation.logs()
+    status, _, body = done.stdout.partition(" ")
+    verdict = json.loads(body)
+    assert (status, verdict["verdict"]) == ("200", "ACCEPT")
+    until(lambda: agent.flow(verdict["dfid"])["state"] == "CLOSED", timeout_s=90)
+    assert len(target.seen) == 1
+    with redis.Redis.from_url(REDIS_URL, protocol=2) as broker:
+        until(
+            lambda: b"EXECUTION_OUTCOME" in repr(broker.xrange(f"dir:answers:{trading_desk.AGENT}")).encode()
+        )
+
+
 def test_beat_finds_an_intent_that_nobody_rang_for(
     installation: Installation, agent: Client, target: misbehaving_targets.StandIn
 ) -> None:
@@ -250,11 +281,9 @@ def test_a_worker_that_is_stopped_finishes_its_call(
 
 
 def test_the_health_checks_of_the_compose_file_pass(installation: Installation) -> None:
-    for name in ("web", "beat"):
+    for name in ("web", "topic-intake", "beat"):
         _, *words = SERVICES[name]["healthcheck"]["test"]
-        code = (
-            words[-1].replace(":8000/", f":{installation.port}/").replace("/data/", f"{installation.folder}/")
-        )
+        code = installation.placed(words[-1]).replace(":8000/", f":{installation.port}/")
         until(lambda code=code: passes(installation, code), timeout_s=90)  # type: ignore[misc]
     assert installation.answers("/livez")
 

@@ -24,7 +24,7 @@ from tests.support import databases
 from tests.support.wait_until import until
 
 pytestmark = pytest.mark.slow
-START_S = 60.0
+START_S = 180.0
 STOP_S = 60.0
 Up = Callable[..., Process]
 

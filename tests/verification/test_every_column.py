@@ -15,13 +15,31 @@ from audit.verification import findings
 from escalations import evidence_contracts
 from escalations.models import Evidence
 from runtime.core import clock
-from tests.support import advised_story, finished_history, interrupted_flow, worlds
+from tests.support import (
+    advised_story,
+    consulted_story,
+    finished_history,
+    interrupted_flow,
+    ontology_story,
+    poisoned_memory,
+    talking,
+    tool_story,
+    worlds,
+)
 from tests.support.finished_history import History
 
 # Of these the history has no row: tests/registry/test_registration.py, tests/escalations/test_signed_rows.py,
-# tests/maintenance/test_replay_runs.py, tests/execution/test_human_steps.py;
+# tests/maintenance/test_replay_runs.py, tests/execution/test_human_steps.py and test_callbacks.py;
 # a notice is compared with nothing.
-ELSEWHERE = {"Artifact", "EffectStatement", "HumanTask", "Notice", "ReplayFinding", "ReplayRun"}
+ELSEWHERE = {
+    "Artifact",
+    "EffectStatement",
+    "HumanTask",
+    "Notice",
+    "ReplayFinding",
+    "ReplayRun",
+    "TargetCallback",
+}
 MODELS = [
     model
     for model in apps.get_models()
@@ -31,10 +49,15 @@ MODELS = [
 
 @contextmanager
 def opened() -> Iterator[History]:
-    """The finished history, flows that follow a workflow, and one that took advice."""
+    """The finished history, flows that follow a workflow, one that took advice, an ontology, and more."""
     with finished_history.opened() as history:
         advised_story.write()
+        ontology_story.write()
+        tool_story.write()
         interrupted_flow.tell(User.objects.get(username="olivia"))
+        talking.tell()
+        consulted_story.tell()
+        poisoned_memory.tell_marked()
         yield history
 
 

@@ -54,7 +54,7 @@ def test_what_is_found_by_nobody_says_why() -> None:
     assert [row.case for row in ROWS if row.kept == WHOLE and not row.why] == []
     with_checkpoint_alone = [row.case for row in ROWS if row.server == WHOLE != row.kept]
     assert "stolen key: another approver in everything, all made anew" in with_checkpoint_alone
-    assert len(with_checkpoint_alone) > 5
+    assert len(with_checkpoint_alone) >= 5
 
 
 def test_the_control_is_whole(undone: History) -> None:

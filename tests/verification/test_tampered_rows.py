@@ -27,7 +27,8 @@ from runtime.registry.services import manifests
 from tests.support import factories, gate_cases, guard_rounds, misbehaving_targets, trading_desk
 
 pytestmark = pytest.mark.django_db
-MOST_LOOKUPS_OF_A_CLAIM = 1
+# What the flow recorded, and the level of autonomy of its agent.
+MOST_LOOKUPS_OF_A_CLAIM = 2
 
 
 @pytest.fixture(autouse=True)
@@ -291,7 +292,7 @@ def ledger_reads(captured: CaptureQueriesContext) -> int:
     )
 
 
-def test_an_attempt_costs_one_look_into_the_ledger_beside_its_record(
+def test_an_attempt_costs_two_looks_into_the_ledger_beside_its_record(
     target: misbehaving_targets.StandIn,
 ) -> None:
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
@@ -301,7 +302,7 @@ def test_an_attempt_costs_one_look_into_the_ledger_beside_its_record(
     assert ledger_reads(captured) == MOST_LOOKUPS_OF_A_CLAIM + 1
 
 
-def test_a_proposal_costs_a_look_into_the_ledger_only_while_its_rules_are_new_to_the_process() -> None:
+def test_a_proposal_looks_for_its_rules_only_while_they_are_new_to_the_process() -> None:
     desk = factories.desk()
     first, second = desk.open(), desk.open()
     found = []
@@ -309,8 +310,9 @@ def test_a_proposal_costs_a_look_into_the_ledger_only_while_its_rules_are_new_to
         with CaptureQueriesContext(connection) as captured:
             assert desk.propose(flow)["verdict"] == Decision.ACCEPT
         found.append(ledger_reads(captured))
-    # The kind, and for its record the flow's entries; the manifest was asked for when the flows were opened.
-    assert found == [2, 1]
+    # The kind; each time the level of the agent, and for its record the flow's entries. The manifest was
+    # asked for when the flows were opened.
+    assert found == [3, 2]
 
 
 def test_what_was_confirmed_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

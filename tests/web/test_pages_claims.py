@@ -94,7 +94,7 @@ def test_what_an_agent_says_of_itself_is_in_the_entry_and_on_its_page(reader: Cl
     assert (payload["instance_id"], payload["environment"]) == ("pod-7", "staging")
     page = text_of(reader, "/agents/trader/")
     assert 'instance <bdi class="mono">pod-7</bdi>' in page
-    assert 'environment <bdi class="mono">staging</bdi>, unverified.' in page
+    assert 'in environment <bdi class="mono">staging</bdi>' in page
     assert "self-reported: instance pod-7, environment staging" in text_of(reader, "/ledger/")
     api_client.Caller(key).post("/handshake", api_client.hello()).ok()
     assert "pod-7" not in text_of(reader, "/agents/trader/")

@@ -22,7 +22,14 @@ from runtime.registry.models import Agent, Key, OwnerChange
 from runtime.registry.services import credentials, kinds, manifests
 from runtime.state.models import MemoryItem
 from tests.escalations.test_replacing import called
-from tests.support import calibration_story, demo_scenes, factories, gate_cases, guard_rounds
+from tests.support import (
+    calibration_story,
+    demo_scenes,
+    factories,
+    gate_cases,
+    guard_rounds,
+    poisoned_memory,
+)
 from tests.web.test_pages import code_in, text_of
 from tests.web.test_separation_of_duty import add
 
@@ -49,6 +56,7 @@ def desk() -> factories.Desk:
     )
     guard_rounds.configure()
     run = guard_rounds.flagged(desk).run
+    assert run is not None
     other = factories.desk(agent_id="other").escalate().proposal
     assert other is not None
     GuardRun.objects.create(
@@ -62,10 +70,7 @@ def desk() -> factories.Desk:
     )
     left = called(desk, "UNKNOWN", Reason.IN_DOUBT)
     factories.decide(left, factories.user("who-aborted", "operator"), Action.ABORT)
-    MemoryItem.objects.create(
-        scope="desk", key="k", version=1, value=b"1", digest="0" * 64, source="web:x", writer=agent,
-        written_at=at, quarantined=True,
-    )  # fmt: skip
+    poisoned_memory.write(poisoned_memory.desk("web-reader", "WRITE"))
     Circuit.objects.create(target="broker", state=CircuitState.OPEN, failures=5, retry_at=at, changed_at=at)
     key = credentials.issue_agent_key(tenant="default", agent_id=agent.agent_id, actor="system")
     assert isinstance(key, credentials.IssuedKey)

@@ -113,6 +113,22 @@ MANIFESTS = st.fixed_dictionaries(
                 max_size=3,
             )
         ),
+        "label_rules": mostly(
+            st.lists(
+                st.fixed_dictionaries(
+                    {"id": ANY, "after": mostly(st.lists(WORDS, max_size=2))},
+                    optional={"kinds": ANY, "on_fail": ANY, "message": WORDS, "more": ANY},
+                ),
+                max_size=2,
+            )
+        ),
+        "labels_end_after_s": mostly(st.dictionaries(WORDS, mostly(NUMBERS), max_size=2)),
+        "autonomy": mostly(
+            st.fixed_dictionaries(
+                {},
+                optional={"supervised_at": ANY, "rejections": mostly(st.just({"points": 1})), "labels": ANY},
+            )
+        ),
         "model_profile": ANY,
         "annotations": ANY,
     },
@@ -178,6 +194,34 @@ def test_the_form_is_what_opens_and_covers_the_whole_of_a_usual_manifest(ada: Cl
             "memory_scopes",
             [{"scope": "desk", "access": "WRITE"}],
         ),
+        ({"autonomy.supervised_at": "30"}, "autonomy.supervised_at", 30),
+        (
+            {
+                "label_rules.rows": ["new1"],
+                "label_rules.new1.id": "no_wires",
+                "label_rules.new1.after": "untrusted\r\nsecret",
+                "label_rules.new1.kinds": "TRANSFER_FUNDS",
+                "label_rules.new1.on_fail": "REJECT",
+            },
+            "label_rules",
+            [
+                {
+                    "id": "no_wires",
+                    "after": ["untrusted", "secret"],
+                    "kinds": ["TRANSFER_FUNDS"],
+                    "on_fail": "REJECT",
+                }
+            ],
+        ),
+        (
+            {
+                "labels_end_after_s.rows": ["new1"],
+                "labels_end_after_s.new1.label": "untrusted",
+                "labels_end_after_s.new1.seconds": "86,400",
+            },
+            "labels_end_after_s",
+            {"untrusted": 86_400},
+        ),
     ],
 )
 def test_a_change_of_one_field_changes_exactly_its_member(
@@ -224,6 +268,8 @@ def test_hours_are_made_and_taken_away_as_a_whole(ada: Client) -> None:
         ("limits.max_notional_cents", "12.345", "The smallest amount is 0.01 USD"),
         ("limits.max_notional_cents", "99,999,999,999,999,999", "The number is too large"),
         ("limits.max_notional_cents", "", "is not set, and ADJUST_POSITION reads it"),
+        ("autonomy.supervised_at", "102", "less than or equal to 101"),
+        ("autonomy.rejections.points", "101", "less than or equal to 100"),
         ("escalate_below_confidence", "high", "Enter a number, such as 0.8."),
         ("escalate_below_confidence", "1.5", "less than or equal to 1"),
         ("compute.tokens", "1.5", "Enter a whole number, such as 12."),

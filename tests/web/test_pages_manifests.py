@@ -268,3 +268,27 @@ def test_a_kind_that_asks_for_more_holds_a_draft_back(author: Client, other: Cli
         tenant="default", agent_id=AGENT, version="1.1.0", seen_active="1.0.0", reason="x", actor="user:9"
     )
     assert getattr(answer, "code", "") == "MANIFEST_UNSOUND"
+
+
+def test_the_tables_show_what_lowers_the_level_and_what_labels_ask(author: Client, other: Client) -> None:
+    page = markup.words(text_of(author, PAGE))
+    assert "What lowers its level of autonomy (the default)" in page
+    assert "Supervised from a risk score of 50" in page
+    rule = {
+        "id": "no_wires",
+        "after": ["untrusted", "secret"],
+        "kinds": ["TRANSFER_FUNDS"],
+        "on_fail": "REJECT",
+    }
+    save(
+        author,
+        autonomy={"supervised_at": 30, "rejections": {"points": 5, "most": 50}},
+        label_rules=[rule, {"id": "outward", "after": ["untrusted"]}],
+        labels_end_after_s={"untrusted": 86_400},
+    )
+    page = markup.words(text_of(author, DRAFT))
+    assert "What lowers its level of autonomy Supervised from a risk score of 30 Read-only from 80" in page
+    assert "Rejected proposals 5 each, at most 50" in page
+    assert "no_wires: after untrusted or secret, TRANSFER_FUNDS is rejected" in page
+    assert "outward: after untrusted, whatever has an effect asks a person" in page
+    assert "untrusted after 86,400 s" in page

@@ -31,18 +31,23 @@ def test_an_admin_releases_and_discards() -> None:
     item = held()
     client = sign_in(Role.ADMIN)
     assert "Release" in text_of(client, "/memory/")
-    assert client.post(f"/memory/{item.pk}/release/").status_code == 302
+    said = {"digest": item.digest, "reason": "The desk confirmed it."}
+    assert client.post(f"/memory/{item.pk}/release/", {"digest": item.digest}).status_code == 400
+    assert client.post(f"/memory/{item.pk}/release/", said | {"digest": "0" * 64}).status_code == 409
+    assert client.post(f"/memory/{item.pk}/release/", said).status_code == 302
     item.refresh_from_db()
     assert (item.quarantined, item.current) == (False, True)
     assert "Nothing is in quarantine" in text_of(client, "/memory/")
-    assert client.post(f"/memory/{item.pk}/discard/").status_code == 404
+    assert client.post(f"/memory/{item.pk}/discard/", said).status_code == 404
 
 
 def test_discarding_keeps_an_item_out() -> None:
     item = held()
-    assert sign_in(Role.ADMIN).post(f"/memory/{item.pk}/discard/").status_code == 302
+    said = {"digest": item.digest, "reason": "Nobody knows this page."}
+    assert sign_in(Role.ADMIN).post(f"/memory/{item.pk}/discard/", said).status_code == 302
     item.refresh_from_db()
     assert (item.quarantined, item.current) == (False, False)
+    assert item.decision_reason == "Nobody knows this page."
 
 
 @pytest.mark.parametrize("role", [Role.OPERATOR, Role.SENIOR, Role.AUDITOR])

@@ -6,10 +6,12 @@ from datetime import timedelta
 import pytest
 from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client
+from pytest_django.fixtures import Settings
 
 from audit.access.roles import Role
 from audit.models import LedgerEntry
 from runtime.contracts.states import AgentStatus
+from runtime.contracts.token_issuer import TrustedIssuer
 from runtime.core import clock
 from runtime.registry.models import Agent, Key
 from runtime.registry.services import agents, credentials
@@ -161,6 +163,30 @@ def test_a_key_is_shown_once_and_works(admin: Client) -> None:
     assert admin.post(f"{PAGE}keys/{key.key_id}/revoke/").status_code == 302
     assert credentials.agent_key(text) is None
     assert "0 active" in text_of(admin, PAGE)
+
+
+def test_an_admin_binds_a_subject_of_a_trusted_issuer(admin: Client, settings: Settings) -> None:
+    assert "Bind a token" not in text_of(admin, PAGE), "no issuer is trusted"
+    name = "https://login.example"
+    settings.DIR_TOKEN_ISSUERS = {
+        name: TrustedIssuer(issuer=name, audience="dir-console", keys_at="/keys.json", max_age_s=60)
+    }
+    form = {"issuer": name, "subject": "workload:<b>", "environment": "prod"}
+    assert admin.post(f"{PAGE}tokens/", {**form, "issuer": "https://other.example"}).status_code == 422
+    assert admin.post(f"{PAGE}tokens/", {**form, "subject": " "}).status_code == 422
+    assert not Key.objects.exists()
+    assert admin.post(f"{PAGE}tokens/", form).status_code == 302
+    page = text_of(admin, PAGE)
+    assert "workload:&lt;b&gt;" in page
+    assert "for <b>prod</b>" in page
+    key = Key.objects.get(agent=agent())
+    entry = LedgerEntry.objects.get(kind="key:issued")
+    assert (entry.payload["token_issuer"], entry.payload["token_subject"]) == (name, "workload:<b>")
+    assert admin.post("/agents/unsure-analyst/tokens/", form).status_code == 422
+    assert admin.post(f"{PAGE}keys/{key.key_id}/revoke/").status_code == 302
+    assert "0 active" in text_of(admin, PAGE)
+    operator = sign_in(Role.OPERATOR, name="operator-too")
+    assert operator.post(f"{PAGE}tokens/", form).status_code == 403
 
 
 def test_nobody_but_an_admin_is_offered_a_form() -> None:

@@ -215,7 +215,7 @@ def test_the_palette_offers_pages_and_what_the_person_may_do(scene: demo_scenes.
     stop = "/agents/momentum-trader/#agent-switch"
     assert palette(admin, "stop+momentum")[stop] == "Stop agent momentum-trader"
     assert palette(admin, "momentum")[stop] == "Stop agent momentum-trader"
-    assert palette(admin, "Stop+agent+MOMENTUM").keys() == {stop}
+    assert palette(admin, "Stop+agent+MOMENTUM-T").keys() == {stop}
     assert stop not in palette(auditor, "stop+momentum")
     assert palette(admin, "stop+all")["/#stop-all"] == "Stop all agents and calls"
     Agent.objects.filter(agent_id="momentum-trader").update(stopped_at=clock.now())

@@ -28,6 +28,7 @@ SPEC: dict[str, Any] = {
     "gate_id": "GATE_DESK",
     "approval_mode": "destructive",
     "subjects": ["order:${params.symbol}"],
+    "jurisdiction": ["EU", "US-NY"],
 }
 
 
@@ -54,7 +55,7 @@ def named(outcome: str, *, days_ago: int = 0) -> None:
 def test_the_page_says_what_a_spec_asks_for_and_what_it_decided(desk: factories.Desk) -> None:
     page = text_of(sign_in(Role.OPERATOR), "/specs/")
     assert code_in(page) == []
-    for said in ("L_NEVER", "Never so many", "fact:price.${params.symbol}", "filled", "GATE_DESK"):
+    for said in ("L_NEVER", "Never so many", "fact:price.${params.symbol}", "filled", "GATE_DESK", "US-NY"):
         assert said in page, said
     assert "One person, cannot be undone" in page
     assert "order:${params.symbol}" in page

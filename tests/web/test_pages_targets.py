@@ -11,7 +11,7 @@ from runtime.contracts.states import CircuitState, IntentState
 from runtime.core import clock
 from runtime.execution.models import Circuit
 from runtime.flows.models import Intent
-from tests.support import factories, misbehaving_targets, trading_desk
+from tests.support import factories, human_tasks, misbehaving_targets, reporting_target, trading_desk
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -144,3 +144,20 @@ def test_a_target_that_is_not_there(name: str) -> None:
     client = sign_in(Role.ADMIN)
     assert client.post(f"/targets/{name}/test/").status_code == 404
     assert client.post(f"/targets/{name}/close/", {"reason": "x"}).status_code == 404
+
+
+def test_shows_what_a_target_has_taken_on_and_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(202, b"")) as target:
+        intent_id = reporting_target.open_desk(monkeypatch, settings, url=target.base_url).accept()
+        human_tasks.attempt(intent_id)
+        client = sign_in(Role.AUDITOR)
+        page = text_of(client, PAGE)
+        for words in ("1 waiting for a result", "none reported", "1 awaiting an answer"):
+            assert words in page
+        said = {"status": "progress", "number": 1, "percent": 40}
+        assert reporting_target.report(reporting_target.address_of(target), said)[0] == 200
+        page = text_of(client, PAGE)
+        assert "40 %" in page
+        assert str(trading_desk.intent(intent_id).flow_id) in page

@@ -49,6 +49,15 @@ def test_the_list_names_tasks_of_my_groups_first(intent_id: UUID) -> None:
     assert "For other groups 1 open" in other
 
 
+def test_the_inbox_names_the_tasks_of_my_groups_alone(intent_id: UUID) -> None:
+    task = human_tasks.task(intent_id)
+    shown = page(member(), "/inbox/")
+    assert f'href="/tasks/{task.pk}/"' in shown
+    assert "treasury: approve of BUY, by " in markup.words(shown)
+    User.objects.update(username="first")
+    assert str(task.pk) not in page(member(Role.OPERATOR, "another"), "/inbox/")
+
+
 def test_the_form_is_typed_and_the_answer_is_taken(intent_id: UUID) -> None:
     client, task = member(), human_tasks.task(intent_id)
     shown = page(client, f"/tasks/{task.pk}/")

@@ -15,6 +15,7 @@ from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Flow, Intent, Outcome, Proposal, Verdict
 from runtime.guards.models import Guard, Review
 from runtime.registry.models import Agent, Manifest, PolicyKind, Ruleset, Target
+from runtime.state.models import Fact
 from runtime.state.services import memory
 from tests.support import (
     advised_story,
@@ -27,6 +28,9 @@ from tests.support import (
     interrupted_flow,
     misbehaving_targets,
     notice_receivers,
+    ontology_story,
+    talking,
+    tool_story,
     trading_desk,
     worlds,
 )
@@ -45,13 +49,17 @@ LISTS = (
     "/budgets/",
     "/budgets/reservations/",
     "/kinds/",
+    "/capabilities/",
+    "/conversations/",
     "/memory/",
     "/people/",
     "/reviews/",
     "/reviews/?show=reviewed",
     "/rulesets/",
     "/targets/",
+    "/world/",
     "/tasks/",
+    "/tools/",
     "/ledger/",
     "/incidents/",
     "/incidents/rules/",
@@ -63,6 +71,7 @@ LISTS = (
 TAMPERED = "This row does not match the ledger."
 
 
+ONTOLOGY_VERSIONS = ("1.0.0", "2.0.0")
 # Columns of rows that no page shows, or that pages show in tests of their own.
 ELSEWHERE = {"AgentEvent", "EffectStatement", "HumanTask", "Question", "StepReceipt"}
 # No page shows it, and the database keeps it empty without a window.
@@ -86,6 +95,7 @@ def store_everything() -> None:
     """One of each thing that is stored."""
     demo_scenes.leave_in_doubt()
     advised_story.write()
+    tool_story.write()
     with misbehaving_targets.stand_in(
         misbehaving_targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')
     ) as target:
@@ -100,6 +110,8 @@ def store_everything() -> None:
     incident_story.activate(incident_story.rule())
     calibration_story.write("second-trader")
     assert desk.propose(desk.open(), confidence=0.1)["verdict"] == "ESCALATE"
+    ontology_story.write()
+    talking.tell()
     interrupted_flow.register()
     interrupted_flow.interrupted(interrupted_flow.desk())
 
@@ -129,6 +141,9 @@ def details() -> list[str]:
         *(f"/agents/{name}/manifests/{version}/" for name, version in agents),
         *(f"/kinds/{name}/?version={version}" for name, version in kinds),
         *(f"/rulesets/{name}/?version={version}" for name, version in rulesets),
+        *(f"/world/ontology/?version={version}" for version in ONTOLOGY_VERSIONS),
+        *(f"/world/facts/{path}/" for path in Fact.objects.values_list("path", flat=True)[:3]),
+        *(f"/tools/{tool_story.SERVER}/?name={name}" for name in ("changed", "gone", "kept", "new")),
     ]
 
 

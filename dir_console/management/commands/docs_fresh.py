@@ -274,7 +274,19 @@ def tamper_matrix() -> str:
         "that the pack does not hold what was changed and says so. N stands for a number or a digest. "
         "What nobody finds stands here too, with the reason.",
         *parts,
+        "## Checkpoints that people kept, side by side",
+        "What whoever has the signing key may have shown to one person and not to another, and what the "
+        "verifier says of the checkpoints of both, [without a pack](ledger.md#checkpoints-side-by-side): the "
+        "code of its first finding, and its exit code.",
+        table(("what was done", "first finding", "exit"), kept_checkpoints()),
     )
+
+
+def kept_checkpoints() -> list[tuple[str, ...]]:
+    """What the tests of `tests/audit/packs/test_checkpoints_side_by_side.py` try."""
+    source = ROOT / "tests" / "support" / "kept_checkpoints.txt"
+    lines = source.read_text(encoding="utf-8").splitlines()
+    return [tuple(line.split(" | ")) for line in lines if not line.startswith("#")]
 
 
 def contract_page(contract: fields.Contract) -> str:

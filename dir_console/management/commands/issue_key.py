@@ -18,6 +18,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent_id", nargs="?", help="the agent that the key is for")
+        parser.add_argument(
+            "--environment", default="", help="where the agent's key may be used, such as prod"
+        )
         parser.add_argument("--feed", help="the name of a state feed, instead of an agent")
         parser.add_argument("--prefix", help="what the feed may write, such as price.")
         parser.add_argument("--auditor", help="the name of somebody who may only read the audit API")
@@ -29,7 +32,12 @@ class Command(BaseCommand):
         }
         match given:
             case {"agent_id": agent_id, **others} if not others:
-                issued = credentials.issue_agent_key(tenant=tenant, agent_id=agent_id, actor=actors.SYSTEM)
+                issued = credentials.issue_agent_key(
+                    tenant=tenant,
+                    agent_id=agent_id,
+                    actor=actors.SYSTEM,
+                    environment=options["environment"],
+                )
             case {"feed": feed, "prefix": prefix, **others} if not others:
                 issued = credentials.issue_feed_key(
                     tenant=tenant, feed=feed, prefix=prefix, actor=actors.SYSTEM

@@ -16,16 +16,18 @@ from runtime.contracts.incident import Severity
 from runtime.contracts.states import Impact
 from runtime.core import clock, transactions
 from runtime.core.ports import IncidentNews
+from runtime.execution.models import HumanTask
 from runtime.incidents.models import Incident
 
+# What a notice can tell of.
+Told = Escalation | Incident | HumanTask
 # Which part of the time until the deadline has passed.
 SHARES: Final = {Occasion.HALF_TIME: 0.5, Occasion.HANDED_UP: 0.75}
 
 
 def queue(row: Escalation, *, occasion: Occasion, at: datetime) -> None:
     """Queue the notices of an escalation, in the transaction of its entry; one query where nobody is told."""
-    routes = NotificationRoute.objects.of(row.tenant).filter(enabled=True, **{f"on_{occasion.lower()}": True})
-    _write([_notice(route, row, occasion, at) for route in routes if concerns(route, row)])
+    _queue(row, occasion, at)
 
 
 def queue_incident(*, incident: Incident, news: IncidentNews, at: datetime) -> None:
@@ -33,16 +35,16 @@ def queue_incident(*, incident: Incident, news: IncidentNews, at: datetime) -> N
 
     One query where nobody is told, two for a raise.
     """
-    occasion = Occasion(f"INCIDENT_{news}")
-    routes = NotificationRoute.objects.of(incident.tenant).filter(
-        enabled=True, **{f"on_{occasion.lower()}": True}
-    )
-    made = [_notice(route, incident, occasion, at) for route in routes if concerns(route, incident)]
-    _write(made)
+    made = _queue(incident, Occasion(f"INCIDENT_{news}"), at)
     if news == "RAISED":
         # Quiet hours may no longer hold back its opening, where no notice of the raise takes its place.
         waiting = Notice.objects.filter(incident=incident, state=NoticeState.PENDING, tries=0)
         waiting.exclude(route__in=[notice.route_id for notice in made]).update(next_at=at)
+
+
+def queue_task(*, task: HumanTask, at: datetime) -> None:
+    """Queue the notices of a task, in the transaction that opens it; one query where nobody is told."""
+    _queue(task, Occasion.TASK_OPENED, at)
 
 
 def withdraw(row: Escalation, *, occasion: Occasion) -> None:
@@ -82,7 +84,7 @@ def _queue_due(routes: Sequence[NotificationRoute]) -> int:
     return transactions.retry_on_conflict(partial(_write, made)) if made else 0
 
 
-def sendable_at(route: NotificationRoute, row: Escalation | Incident | None, *, at: datetime) -> datetime:
+def sendable_at(route: NotificationRoute, row: Told | None, *, at: datetime) -> datetime:
     """When a notice may be sent at the earliest: now, or at the end of the route's quiet hours."""
     if row is None or route.quiet_from is None or route.quiet_to is None:
         return at
@@ -92,8 +94,10 @@ def sendable_at(route: NotificationRoute, row: Escalation | Incident | None, *, 
     return hours.ends_at(at) or at
 
 
-def concerns(route: NotificationRoute, row: Escalation | Incident) -> bool:
-    """Whether a route is told of an escalation or an incident at all, on whichever occasion."""
+def concerns(route: NotificationRoute, row: Told) -> bool:
+    """Whether a route is told of an escalation, an incident or a task at all, on whichever occasion."""
+    if isinstance(row, HumanTask):
+        return route.tenant == row.tenant and route.task_group in {"", row.group}
     if isinstance(row, Incident):
         least = Severity(route.least_severity)
         return route.tenant == row.tenant and Severity(row.severity).is_at_least(least)
@@ -106,8 +110,18 @@ def concerns(route: NotificationRoute, row: Escalation | Incident) -> bool:
     )
 
 
-def _is_exempt(route: NotificationRoute, row: Escalation | Incident) -> bool:
-    """Whether it is bad enough to be sent in the quiet hours of a route."""
+def _queue(row: Told, occasion: Occasion, at: datetime) -> list[Notice]:
+    """Write the notices of an occasion to the routes that are told of it, and say which."""
+    routes = NotificationRoute.objects.of(row.tenant).filter(enabled=True, **{f"on_{occasion.lower()}": True})
+    made = [_notice(route, row, occasion, at) for route in routes if concerns(route, row)]
+    _write(made)
+    return made
+
+
+def _is_exempt(route: NotificationRoute, row: Told) -> bool:
+    """Whether it is bad enough to be sent in the quiet hours of a route; a task never is."""
+    if isinstance(row, HumanTask):
+        return False
     if isinstance(row, Incident):
         least = route.quiet_exempt_severity
         return bool(least) and Severity(row.severity).is_at_least(Severity(least))
@@ -126,12 +140,13 @@ def _due(route: NotificationRoute, row: Escalation, at: datetime) -> Occasion | 
     return None
 
 
-def _notice(route: NotificationRoute, row: Escalation | Incident, occasion: Occasion, at: datetime) -> Notice:
+def _notice(route: NotificationRoute, row: Told, occasion: Occasion, at: datetime) -> Notice:
     incident = row if isinstance(row, Incident) else None
     return Notice(
         route=route,
         escalation=row if isinstance(row, Escalation) else None,
         incident=incident,
+        task=row if isinstance(row, HumanTask) else None,
         occasion=occasion,
         severity=incident.severity if incident and occasion is Occasion.INCIDENT_RAISED else "",
         queued_at=at,

@@ -20,7 +20,7 @@ from runtime.execution.services.notice_delivery import Address
 
 LONGEST_NAME = 80
 MOST_ROUTES = 50
-# Without a choice of its own a route is told when an escalation opens, whatever its family; of no incident.
+# Without a choice of its own a route is told when an escalation opens, whatever its family; of nothing else.
 DEFAULT_OCCASIONS = (Occasion.OPENED,)
 
 
@@ -42,8 +42,9 @@ class QuietChoice:
 class RouteRequest:
     """A route as an admin wants it. Empty `occasions` and `families` mean the defaults.
 
-    `families`, `least_impact`, `agent_id` and `policy_kind` narrow escalations, `least_severity` incidents.
-    Without a `url`, a change keeps the address that the route has. `repr` leaves the URL out.
+    `families`, `least_impact`, `agent_id` and `policy_kind` narrow escalations, `least_severity` incidents,
+    `task_group` tasks. Without a `url`, a change keeps the address that the route has. `repr` leaves the URL
+    out.
     """
 
     name: str
@@ -55,6 +56,7 @@ class RouteRequest:
     agent_id: str = ""
     policy_kind: str = ""
     least_severity: Severity = Severity.SEV4
+    task_group: str = ""
     quiet: QuietChoice | None = None
 
     def __repr__(self) -> str:
@@ -200,6 +202,7 @@ def _save(
         "agent_id": request.agent_id,
         "policy_kind": request.policy_kind,
         "least_severity": request.least_severity,
+        "task_group": request.task_group,
         "quiet_from": None if quiet is None else quiet.start,
         "quiet_to": None if quiet is None else quiet.end,
         "quiet_zone": "" if quiet is None else quiet.zone,

@@ -12,12 +12,14 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from escalations import incident_message, notice_message, queries
+from escalations import incident_message, notice_message, queries, recorded_tasks, task_message
 from escalations.contracts import NoticeState, Occasion, State
 from escalations.models import Escalation, Notice
 from escalations.services.notices import outbox, sealing
 from runtime.contracts.incident import IncidentState
+from runtime.contracts.states import TaskState
 from runtime.core import clock, transactions
+from runtime.execution.models import HumanTask
 from runtime.execution.services import notice_delivery, undo_windows
 from runtime.execution.services.notice_delivery import OutgoingNotice
 from runtime.incidents.models import Incident
@@ -85,7 +87,9 @@ def send(notice_id: UUID) -> bool:
 @transactions.retried
 def _claim(notice_id: UUID) -> ClaimedNotice | None:
     at = clock.now()
-    rows = Notice.objects.select_related("route", "escalation__flow", "incident__lead")
+    rows = Notice.objects.select_related(
+        "route", "escalation__flow", "incident__lead", "task__intent__flow__agent", "task__intent__proposal"
+    )
     row = rows.filter(pk=notice_id, state=NoticeState.PENDING, next_at__lte=at).first()
     if row is None:
         return None
@@ -136,6 +140,13 @@ def _unwanted(row: Notice) -> str | None:
         return _unwanted_of_incident(row, about, occasion)
     if not outbox.concerns(row.route, about):
         return "the route was changed and no longer covers it"
+    return _ended(about, occasion)
+
+
+def _ended(about: Escalation | HumanTask, occasion: Occasion) -> str | None:
+    """That what a notice tells of has ended, where that makes it unwanted."""
+    if isinstance(about, HumanTask):
+        return None if about.state == TaskState.OPEN else "the task ended before it was sent"
     if occasion is Occasion.CLOSED or about.state == State.OPEN:
         return None
     return "the escalation was closed before it was sent"
@@ -173,6 +184,8 @@ def _message(row: Notice) -> OutgoingNotice:
             made = incident_message.of_incident(
                 row=incident, is_recorded=is_recorded, occasion=occasion, at=at
             )
+        case HumanTask() as task:
+            made = task_message.of_task(row=task, is_recorded=not recorded_tasks.compare(task), at=at)
     return OutgoingNotice(message_id=f"msg_{row.pk.hex}", title=made.title, text=made.text, body=made.body)
 
 

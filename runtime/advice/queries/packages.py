@@ -20,6 +20,11 @@ def get_package(*, flow: Flow, decision_id: str) -> DecisionPackageRow | None:
     return DecisionPackageRow.objects.filter(flow=flow, decision_id=UUID(decision_id)).first()
 
 
+def newest(flow: Flow) -> DecisionPackageRow | None:
+    """The newest package of a flow."""
+    return DecisionPackageRow.objects.filter(flow=flow).order_by("-decision_id").first()
+
+
 def document_of(row: DecisionPackageRow) -> DecisionPackage:
     """The stored package."""
     return DecisionPackage.from_bytes(bytes(row.body))

@@ -2,25 +2,34 @@
 
 import secrets
 from collections import Counter
+from collections.abc import Collection
 from uuid import UUID
 
 from audit import actors, canonical, events, statements
 from runtime.advice.models import DecisionPackageRow, RuleOutput
-from runtime.advice.queries import action_facts, packages, rule_outputs
+from runtime.advice.queries import action_facts, consultations, packages, rule_outputs
+from runtime.advice.services import consultations as consulting
 from runtime.contexts.models import Snapshot
 from runtime.contracts import timestamps
 from runtime.contracts.advice import DecideRequest, RulesRequest
-from runtime.contracts.decision import DecisionInput, DecisionPackage, RuleOutputFacts
+from runtime.contracts.decision import (
+    ConsultationInput,
+    DecisionInput,
+    DecisionPackage,
+    Method,
+    RuleOutputFacts,
+)
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.contracts.ruleset import RuleInput, RuleOutputDocument, RuleResult
+from runtime.contracts.ruleset import RuleInput, RuleOutputDocument, RuleResult, RulesetDocument
 from runtime.core import clock, transactions
+from runtime.core.idempotency import IdempotentRequest
 from runtime.core.ids import new_id
 from runtime.flows.models import Flow
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import recommender
-from runtime.kernel.rulesets import evaluate
+from runtime.kernel.rulesets import cedar, evaluate
 from runtime.registry.models import Agent
 from runtime.registry.queries import ruleset_versions
 from runtime.resources.queries import compute_left
@@ -31,12 +40,19 @@ _ENDED = " and gives no more advice. Open a new flow."
 
 
 @transactions.retried
-def ask_rules(*, agent: Agent, dfid: UUID, asked: RulesRequest) -> RuleOutputDocument | Problem:
+def ask_rules(
+    *, agent: Agent, dfid: UUID, asked: RulesRequest, repeatable: IdempotentRequest | None = None
+) -> RuleOutputDocument | Problem:
     """Evaluate a ruleset over features in a flow of the agent that has not ended.
 
-    404 for a ruleset that was never active, 422 for features that do not fit it, 429 past MOST_IN_FLOW.
+    With `repeatable`, a repeat of the call gets the same output, and another body under the same key 422. 404
+    for a ruleset that was never active, 422 for features that do not fit it, 429 past MOST_IN_FLOW.
     """
-    flow = flows.lock_open(agent=agent, dfid=dfid, once_ended=_ENDED)
+    flow = flows.lock_for_call(
+        agent=agent, dfid=dfid, call=repeatable, makes="rule output", once_ended=_ENDED
+    )
+    if isinstance(flow, bytes):
+        return RuleOutputDocument.from_bytes(flow)
     if isinstance(flow, Problem):
         return flow
     row = ruleset_versions.find_usable(tenant=agent.tenant, name=asked.ruleset)
@@ -46,8 +62,10 @@ def ask_rules(*, agent: Agent, dfid: UUID, asked: RulesRequest) -> RuleOutputDoc
         )
         return Problem(code=ProblemCode.RULESET_NOT_FOUND, detail=detail, dfid=str(dfid))
     ruleset = ruleset_versions.contract_of(row)
-    refused = _refuse_features(evaluate.misfits(ruleset, asked.features)) or _refuse_more(
-        flow, rule_outputs.count_in(flow)
+    refused = (
+        _refuse_features(evaluate.misfits(ruleset, asked.features))
+        or _refuse_without_kind(ruleset, asked)
+        or _refuse_more(flow, rule_outputs.count_in(flow))
     )
     if refused is not None:
         return refused
@@ -58,6 +76,12 @@ def ask_rules(*, agent: Agent, dfid: UUID, asked: RulesRequest) -> RuleOutputDoc
         features=asked.features,
         ages_s=asked.ages_s,
         salt=secrets.token_hex(16),
+        cedar=cedar.ask(
+            ruleset,
+            evaluate.current(ruleset, asked.features, asked.ages_s),
+            agent_id=agent.agent_id,
+            policy_kind=asked.policy_kind or "",
+        ),
     ).to_bytes()
     # Evaluated from the bytes that are stored, so that a replay sees exactly this.
     output = evaluate.output(ruleset, RuleInput.from_bytes(given))
@@ -85,18 +109,33 @@ def ask_rules(*, agent: Agent, dfid: UUID, asked: RulesRequest) -> RuleOutputDoc
             status=output.status,
         )
     )
+    told = output.model_copy(update={"salt": None})
+    if repeatable is not None:
+        journal.keep_answer(agent_pk=agent.pk, call=repeatable, body=told.to_bytes())
     journal.write()
-    return output.model_copy(update={"salt": None})
+    return told
 
 
 @transactions.retried
-def decide(*, agent: Agent, dfid: UUID, asked: DecideRequest) -> DecisionPackage | Problem:
+def decide(
+    *,
+    agent: Agent,
+    dfid: UUID,
+    asked: DecideRequest,
+    repeatable: IdempotentRequest | None = None,
+    planner: consulting.Planner | None = None,
+) -> DecisionPackage | Problem:
     """Recommend an action in a flow of the agent that has not ended, or say that a person must decide.
 
-    404 for a rule output that is not of this flow, 409 for one that is not as it was recorded, 422 for ids
-    that are given twice, 429 past MOST_IN_FLOW.
+    Where the agent lets others be consulted, `planner` says whom the registry names, and the choice is not
+    clear, they are asked in the same transaction: the package says so, and the next one has their answers.
+
+    `repeatable` as in `ask_rules`. 404 for a rule output that is not of this flow, 409 for one that is not as
+    it was recorded, 422 for ids that are given twice, 429 past MOST_IN_FLOW.
     """
-    flow = flows.lock_open(agent=agent, dfid=dfid, once_ended=_ENDED)
+    flow = flows.lock_for_call(agent=agent, dfid=dfid, call=repeatable, makes="decision", once_ended=_ENDED)
+    if isinstance(flow, bytes):
+        return DecisionPackage.from_bytes(flow)
     if isinstance(flow, Problem):
         return flow
     refused = _refuse_repeated(asked) or _refuse_more(flow, packages.count_in(flow))
@@ -112,7 +151,11 @@ def decide(*, agent: Agent, dfid: UUID, asked: DecideRequest) -> DecisionPackage
             detail = "The stored rule output does not match the ledger. Ask its rules again."
             return Problem(code=ProblemCode.TAMPERED, detail=detail, dfid=str(dfid))
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
-    given = _input(agent, journal, asked, built_on).to_bytes()
+    overdue = consulting.end_overdue_in(journal, at=journal.at)
+    planned = _plan(journal, agent, asked, planner)
+    given = _input(
+        agent, journal, asked, built_on, _consultation(journal, asked, planned, overdue)
+    ).to_bytes()
     package = recommender.recommend(DecisionInput.from_bytes(given))
     body = package.to_bytes()
     stored = DecisionPackageRow(
@@ -135,14 +178,49 @@ def decide(*, agent: Agent, dfid: UUID, asked: DecideRequest) -> DecisionPackage
             method=package.method,
             needs_person=package.human_review_required,
             rule_output_id=None if built_on is None else str(built_on.pk),
+            **_counts(package),
         )
     )
+    if package.method is Method.CONSULT and isinstance(planned, consulting.Plan) and not _has_asked(package):
+        planned.send()
+    told = package.model_copy(update={"salt": None})
+    if repeatable is not None:
+        journal.keep_answer(agent_pk=agent.pk, call=repeatable, body=told.to_bytes())
     journal.write()
-    return package.model_copy(update={"salt": None})
+    return told
+
+
+def _plan(
+    journal: Journal, agent: Agent, asked: DecideRequest, planner: consulting.Planner | None
+) -> consulting.Plan | Problem | None:
+    """Who could be consulted about the options; None where the agent asks for nobody."""
+    if asked.consult is None or planner is None:
+        return None
+    if not asked.options:
+        detail = "There are no options to ask about."
+        return Problem(code=ProblemCode.NOT_CONSULTED, detail=detail)
+    return planner(journal, agent, asked.consult, consultations.plain(asked.options))
+
+
+def _counts(package: DecisionPackage) -> dict[str, int]:
+    """How many were consulted, answered and agree, for the entry of a package."""
+    found = package.consensus
+    if found is None:
+        return {}
+    agreeing = found.answered - len(found.dissent)
+    return {"asked": found.asked, "answered": found.answered, "agreeing": agreeing}
+
+
+def _has_asked(package: DecisionPackage) -> bool:
+    return package.consensus is not None and package.consensus.asked > 0
 
 
 def _input(
-    agent: Agent, journal: Journal, asked: DecideRequest, built_on: RuleOutput | None
+    agent: Agent,
+    journal: Journal,
+    asked: DecideRequest,
+    built_on: RuleOutput | None,
+    consultation: ConsultationInput,
 ) -> DecisionInput:
     flow, options = journal.flow, asked.options or ()
     result = None if built_on is None else _result(rule_outputs.document_of(built_on))
@@ -171,6 +249,23 @@ def _input(
         time_left_s=left.get("wall_clock_left_s"),
         cost_left_usd=left.get("cost_left_usd"),
         salt=secrets.token_hex(16),
+        consultation=consultation,
+    )
+
+
+def _consultation(
+    journal: Journal,
+    asked: DecideRequest,
+    planned: consulting.Plan | Problem | None,
+    overdue: Collection[str],
+) -> ConsultationInput:
+    opened = consultations.open_all(journal.flow, overdue=overdue)
+    consulted = tuple(each.seen(asked.options or ()) for each in opened)
+    return ConsultationInput(
+        wanted=asked.consult is not None,
+        providers=planned.providers if isinstance(planned, consulting.Plan) else (),
+        why_none=planned.detail if isinstance(planned, Problem) else "",
+        consulted=consulted,
     )
 
 
@@ -191,6 +286,17 @@ def _refuse_features(wrong: tuple[tuple[str, str], ...]) -> Problem | None:
         code=ProblemCode.INVALID_REQUEST,
         detail="The features do not fit the ruleset. See `violations`.",
         violations=tuple(Violation(pointer=f"/features/{name}", message=said) for name, said in wrong),
+    )
+
+
+def _refuse_without_kind(ruleset: RulesetDocument, asked: RulesRequest) -> Problem | None:
+    if not ruleset.policies or asked.policy_kind is not None:
+        return None
+    said = "is required: it is the action that the Cedar policies of this ruleset are asked about"
+    return Problem(
+        code=ProblemCode.INVALID_REQUEST,
+        detail="Name the policy kind that you think of proposing. See `violations`.",
+        violations=(Violation(pointer="/policy_kind", message=said),),
     )
 
 

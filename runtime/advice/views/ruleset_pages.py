@@ -15,11 +15,8 @@ from audit.access.permissions import actor_of, require, signed_in, tenant_of
 from audit.access.roles import Permission
 from audit.events import Kind
 from runtime.advice.queries import rule_outputs
-from runtime.contracts.ruleset import (
-    DecisionTable,
-    ProposedAction,
-    RuleOutputDocument,
-)
+from runtime.advice.views import ruleset_diff
+from runtime.contracts.ruleset import DecisionTable, RuleOutputDocument
 from runtime.contracts.states import KindState
 from runtime.core import mismatches
 from runtime.core.views import labels
@@ -41,10 +38,10 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
-    """Show one version, the active or else the newest, or one by `?version=`."""
+    """Show one version, the active or else the newest, or one by `?version=`; `?trial=1` adds a dry run."""
     versions = ruleset_versions.list_versions(tenant=tenant_of(request.user), ruleset=ruleset)
     row = version_pages.pick(request, versions)
-    mismatches.require(_mismatch(row))
+    require_recorded(row)
     contract, state = ruleset_versions.contract_of(row), version_states.state_of(row)
     active = next((version for version in versions if version.active), None)
     newest = rule_outputs.list_newest(row)
@@ -68,7 +65,7 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
         "rules": [
             {
                 "rule": rule,
-                "does": _does(rule.then),
+                "does": ruleset_diff.words_of(rule.then),
                 "fired": fired[rule.id],
                 "often": rule_outputs.often(fired[rule.id], len(outputs)),
             }
@@ -81,6 +78,14 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
                 "often": rule_outputs.often(fired[guard.id], len(outputs)),
             }
             for guard in contract.guardrails
+        ],
+        "policies": [
+            {
+                "rule": policy,
+                "fired": fired[policy.id],
+                "often": rule_outputs.often(fired[policy.id], len(outputs)),
+            }
+            for policy in contract.policies
         ],
         "outputs": len(outputs),
         "untrusted": newest.untrusted,
@@ -97,6 +102,8 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
         "is_draft": state is KindState.DRAFT,
         "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
         "seen_active": "" if active is None else active.version,
+        "trial_url": f"?{urlencode({'version': row.version})}&trial=1",
+        "trial": ruleset_diff.trial(row.tenant, contract) if request.GET.get("trial") else None,
         **version_pages.listed(versions, row),
         **version_pages.permissions(request, approved),
     }
@@ -108,7 +115,7 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
 def activate(request: HttpRequest, ruleset: str, version: str) -> HttpResponse:
     """Activate a draft in place of the version that the page showed as active."""
     work = partial(rulesets.activate, tenant=tenant_of(request.user), ruleset=ruleset, version=version)
-    page = _page(ruleset, version)
+    page = page_of(ruleset, version)
     return version_pages.activate(request, work, page=page, done=f"{ruleset} {version} is active.")
 
 
@@ -117,12 +124,18 @@ def activate(request: HttpRequest, ruleset: str, version: str) -> HttpResponse:
 def discard(request: HttpRequest, ruleset: str, version: str) -> HttpResponse:
     """Discard a draft: it can never be activated."""
     work = partial(rulesets.discard, tenant=tenant_of(request.user), ruleset=ruleset, version=version)
-    page = _page(ruleset, version)
+    page = page_of(ruleset, version)
     return version_pages.discard(request, work, page=page, done=f"{ruleset} {version} is discarded.")
 
 
-def _page(ruleset: str, version: str) -> str:
+def page_of(ruleset: str, version: str) -> str:
+    """The address of a version."""
     return f"{reverse('ruleset', args=[ruleset])}?{urlencode({'version': version})}"
+
+
+def require_recorded(row: Ruleset) -> None:
+    """Raise unless a version is what its author saved."""
+    mismatches.require(_mismatch(row))
 
 
 def _mismatch(row: Ruleset) -> mismatches.Mismatch | None:
@@ -141,6 +154,7 @@ def _listed(row: Ruleset) -> dict[str, Any]:
         "tables": len(contract.tables),
         "rules": sum(len(table.rules) for table in contract.tables) + len(contract.rules),
         "guardrails": len(contract.guardrails),
+        "policies": len(contract.policies),
     }
 
 
@@ -151,18 +165,13 @@ def _table(table: DecisionTable, fired: Counter[str], outputs: int) -> dict[str,
         "rows": [
             {
                 "rule": rule,
-                "does": _does(rule.then),
+                "does": ruleset_diff.words_of(rule.then),
                 "fired": fired[rule.id],
                 "often": rule_outputs.often(fired[rule.id], outputs),
             }
             for rule in table.rules
         ],
     }
-
-
-def _does(action: ProposedAction) -> str:
-    params = ", ".join(f"{name} {labels.plain_value(value)}" for name, value in action.params.items())
-    return f"{action.action}: {params}" if params else action.action
 
 
 def _conflicts(outputs: Sequence[RuleOutputDocument]) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from ninja import Router
 
 from runtime.contexts.services import steps, usage
 from runtime.contracts import api_schemas
-from runtime.core import idempotency
 from runtime.core.api import body_parsing, headers, openapi
 from runtime.core.api.responses import reply
 from runtime.registry.api import auth
@@ -30,14 +29,11 @@ def report_step(request: HttpRequest, dfid: UUID) -> HttpResponse:
     checked = body_parsing.read_json(request)
     if isinstance(checked.value, dict) and "instruction" in checked.value:
         step = body_parsing.check(checked, api_schemas.InstructionRequest)
-        key = headers.idempotency_key(request)
-        repeatable = (
-            idempotency.IdempotentRequest(key=key, path=request.path, body=checked.canonical)
-            if key is not None
-            else None
-        )
         answer = instructions.report(
-            agent=auth.session_of(request).agent, dfid=dfid, asked=step, repeatable=repeatable
+            agent=auth.session_of(request).agent,
+            dfid=dfid,
+            asked=step,
+            repeatable=headers.repeatable(request, checked),
         )
         is_refused = isinstance(answer, api_schemas.StepRefusedAnswer)
         return reply(answer, status=HTTPStatus.OK if is_refused else HTTPStatus.CREATED)
@@ -66,13 +62,12 @@ def check_step(request: HttpRequest, dfid: UUID) -> HttpResponse:
 )
 def report_usage(request: HttpRequest, dfid: UUID) -> HttpResponse:
     """Report tokens, cost and tool calls since the last report; past a cap the flow is aborted (429)."""
-    key = headers.idempotency_key(request)
     body, checked = body_parsing.read(request, api_schemas.UsageRequest)
-    repeatable = (
-        idempotency.IdempotentRequest(key=key, path=request.path, body=checked.canonical)
-        if key is not None
-        else None
-    )
     return reply(
-        usage.report(agent=auth.session_of(request).agent, dfid=dfid, asked=body, repeatable=repeatable)
+        usage.report(
+            agent=auth.session_of(request).agent,
+            dfid=dfid,
+            asked=body,
+            repeatable=headers.repeatable(request, checked),
+        )
     )

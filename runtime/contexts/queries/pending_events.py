@@ -29,6 +29,7 @@ PAGE = 100
 MAX_WATCHED = 1000
 _TYPES: Mapping[str, AgentEventType] = {
     Kind.AGENT_STATUS_CHANGED: AgentEventType.STATUS_CHANGED,
+    Kind.AGENT_AUTONOMY_CHANGED: AgentEventType.AUTONOMY_CHANGED,
     Kind.MANIFEST_ACTIVATED: AgentEventType.MANIFEST_ACTIVATED,
     Kind.AGENT_STOPPED: AgentEventType.STOPPED,
     Kind.AGENT_RESUMED: AgentEventType.RESUMED,
@@ -36,8 +37,23 @@ _TYPES: Mapping[str, AgentEventType] = {
     Kind.SYSTEM_STOPPED: AgentEventType.STOPPED,
     Kind.SYSTEM_RESUMED: AgentEventType.RESUMED,
 }
-# Its own id, which it knows, and the calls of others that a stop came too late for.
-NOT_FOR_AGENTS = frozenset({"agent_id", "under_way"})
+# Its own id, which it knows, the calls of others that a stop came too late for, and how a score is made:
+# who knows how near the next level is could stay just below it.
+NOT_FOR_AGENTS = frozenset(
+    {
+        "agent_id",
+        "under_way",
+        "score",
+        "signals",
+        "counts",
+        "points",
+        "window_from",
+        "supervised_at",
+        "read_only_at",
+        "counts_from",
+        "solo",
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,16 @@
 """Frozen contexts for the page that shows one."""
 
+from typing import Final
 from uuid import UUID
 
-from audit import queries
+from audit import canonical, queries
 from audit.events import Kind
+from audit.verification.verify import UNREADABLE
 from runtime.contexts.models import Snapshot
+from runtime.contracts.states import ENDED
 from runtime.core import mismatches
+
+MOST_READ: Final = 200
 
 
 def get_snapshot(*, tenant: str, dfid: UUID, context_ref: str) -> Snapshot | None:
@@ -28,3 +33,20 @@ def compare_recorded(row: Snapshot) -> mismatches.Mismatch | None:
     told = queries.list_payloads(tenant=row.flow.tenant, stream=str(row.flow_id), kinds=kinds)
     recorded = ref if any(said["context_ref"] == ref for _, said in told) else mismatches.NOT_RECORDED
     return mismatches.compare("snapshot.body", ref, recorded, row.body)
+
+
+def list_naming(*, tenant: str, path: str) -> list[tuple[Snapshot, int]]:
+    """The contexts of open flows that show a fact, each with its version then, the newest first.
+
+    Among the newest MOST_READ contexts of such flows; one that cannot be read is left out.
+    """
+    rows = Snapshot.objects.filter(flow__tenant=tenant).exclude(flow__state__in=ENDED)
+    found = []
+    for row in rows.select_related("flow", "flow__agent").order_by("-created_at", "-pk")[:MOST_READ]:
+        try:
+            version = canonical.decode(bytes(row.body))["versions"].get(path)
+        except UNREADABLE:
+            continue
+        if isinstance(version, int):
+            found.append((row, version))
+    return found

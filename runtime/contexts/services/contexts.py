@@ -14,8 +14,9 @@ from runtime.contexts.models import Snapshot
 from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.context import ContextBudget, SchemaRef
 from runtime.contracts.problem import Problem
+from runtime.contracts.source_labels import LabelSource
 from runtime.contracts.states import FlowState
-from runtime.core import clock, transactions
+from runtime.core import clock, mismatches, transactions
 from runtime.flows.models import Flow
 from runtime.flows.queries import feedback
 from runtime.flows.services import flows
@@ -23,6 +24,7 @@ from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import context, salts
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
+from runtime.registry.services import agent_labels
 from runtime.state.queries import memory_layers, visible_facts
 
 
@@ -65,7 +67,7 @@ def freeze(journal: Journal, agent: Agent) -> Frozen:
     journal.
     """
     flow = journal.flow
-    compiled, selected = _compile(flow, agent, journal.at)
+    compiled, selected = _compile(journal, agent)
     expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)
     # The same content has the same name: asking again renews its time.
     snapshot = Snapshot(
@@ -84,7 +86,10 @@ def freeze(journal: Journal, agent: Agent) -> Frozen:
     content = canonical.decode(compiled.body)
     journal.add(
         events.ContextCompiled(
-            context_ref=compiled.context_ref, fact_count=len(content["versions"]), expires_at=expires_at
+            context_ref=compiled.context_ref,
+            fact_count=len(content["versions"]),
+            expires_at=expires_at,
+            compiler_version=context.COMPILER_VERSION,
         )
     )
     if flow.state == FlowState.CREATED:
@@ -92,16 +97,27 @@ def freeze(journal: Journal, agent: Agent) -> Frozen:
     return Frozen(context_ref=compiled.context_ref, content=content, expires_at=expires_at, selected=selected)
 
 
-def _compile(flow: Flow, agent: Agent, at: datetime) -> tuple[context.Compiled, tuple[str, ...]]:
+def _compile(journal: Journal, agent: Agent) -> tuple[context.Compiled, tuple[str, ...]]:
+    flow, at = journal.flow, journal.at
+    told, tampered = feedback.latest(flow=flow, count=context.RECENT_EVENTS)
+    unsaid = mismatches.list_unsaid(tampered, tenant=flow.tenant, stream=str(flow.dfid))
+    journal.add(*(item.event() for item in unsaid))
     since = at - timedelta(seconds=settings.DIR_CONTEXT_HISTORY_S)
     kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
     selected = visible_facts.selectors(agent=agent, kinds=kinds)
+    memory = memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED)
+    if labels := memory_layers.labels_for(agent, memory):
+        agent_labels.gain(
+            agent_pk=agent.pk,
+            labels=labels,
+            because=LabelSource.MEMORY,
+            source=str(flow.dfid),
+            at=at,
+        )
     compiled = context.compile_context(
         selected=selected,
         facts=visible_facts.list_facts(tenant=agent.tenant, selected=selected),
-        history=[
-            api_schemas.plain(event) for event in feedback.latest(flow=flow, count=context.RECENT_EVENTS)
-        ],
+        history=[api_schemas.plain(event) for event in told],
         mission=agent.mission,
         schemas=[
             SchemaRef(
@@ -117,7 +133,7 @@ def _compile(flow: Flow, agent: Agent, at: datetime) -> tuple[context.Compiled, 
             escalation_tokens=feedback.escalation_tokens(agent, at=at),
         ),
         bounds=context.Bounds(since=timestamps.iso(since), tokens=settings.DIR_CONTEXT_TOKENS),
-        memory=memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED),
+        memory=[memory_layers.remembered(row) for row in memory],
         artifacts=memory_layers.list_artifacts(agent=agent, limit=context.MAX_ARTIFACTS),
         salt=_salt_of(flow),
     )

@@ -1,6 +1,6 @@
 """Steps: what an agent claims about its own reasoning. Never proof.
 
-The gate does not read them: a claim that could move a verdict would be worth forging.
+The gate reads of them only what restricts: the steps of a workflow, and the labels that an agent says it has.
 """
 
 from uuid import UUID
@@ -10,11 +10,13 @@ from audit.payload_keys import PayloadClass
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
+from runtime.contracts.source_labels import LabelSource
 from runtime.core import clock, transactions
 from runtime.flows.models import Flow
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.registry.models import Agent
+from runtime.registry.services import agent_labels
 
 # A flow takes a few proposals; a reasoning of more steps than this belongs into a payload of its own.
 MAX_STEPS = 200
@@ -55,6 +57,14 @@ def report(*, agent: Agent, dfid: UUID, asked: api_schemas.StepRequest) -> api_s
             summary_commitment=commitment,
         )
     )
+    if asked.source_labels:
+        agent_labels.gain(
+            agent_pk=agent.pk,
+            labels=asked.source_labels,
+            because=LabelSource.STEP,
+            source=str(flow.pk),
+            at=journal.at,
+        )
     Flow.objects.filter(pk=flow.pk).update(steps_reported=flow.steps_reported + 1)
     journal.write()
     return api_schemas.StepAnswer(seq=flow.head_seq)

@@ -56,14 +56,12 @@ def report(
     compute = _spend(asked, agent, journal)
     over = _passed(flow, compute, journal.at)
     stopped = bool(over) and _stop(journal, over)
-    journal.write()
     answer = api_schemas.UsageAnswer(state=str(flow.state), **compute_left.left_of(compute, at=journal.at))
     refusal = _exceeded(flow, stopped=stopped) if over else None
     if repeatable is not None:
         kept = {"refused": refusal is not None, "answer": api_schemas.plain(answer)}
-        idempotency.store_response(
-            agent_pk=agent.pk, call=repeatable, body=canonical.encode(kept), at=journal.at
-        )
+        journal.keep_answer(agent_pk=agent.pk, call=repeatable, body=canonical.encode(kept))
+    journal.write()
     return refusal or answer
 
 
@@ -105,6 +103,7 @@ def _spend(asked: api_schemas.UsageRequest, agent: Agent, journal: Journal) -> C
             tokens=asked.tokens,
             cost_usd=budget_rules.dollars(cost_micros) if cost_micros else None,
             tool_calls=tool_calls or None,
+            model=None if asked.model is None else asked.model.model_dump(exclude_none=True) or None,
         )
     )
     return compute_left.compute_of(ComputeBudget.objects.get(flow=flow))

@@ -56,8 +56,14 @@ def read(request: HttpRequest, model: type[Model]) -> tuple[Model, ijson.Checked
     return check(checked, model), checked
 
 
-def read_json(request: HttpRequest) -> ijson.Checked:
-    """The checked bytes of a request's body, whatever they say.
+def check_if_sent(request: HttpRequest, model: type[Model]) -> None:
+    """Refuse a body that is not such a contract, as `read` does; a request may also have none."""
+    if request.META.get("CONTENT_LENGTH") not in {None, "", "0"}:
+        read(request, model)
+
+
+def read_json(request: HttpRequest, *, media_types: Sequence[str] = (_MEDIA_TYPE,)) -> ijson.Checked:
+    """The checked bytes of a request's body, whatever they say; `media_types` are those that it may have.
 
     Raises:
         ProblemError: 415 for another media type or a content encoding, 413 for a body over MAX_BYTES,
@@ -66,8 +72,8 @@ def read_json(request: HttpRequest) -> ijson.Checked:
     if request.headers.get("Content-Encoding", "identity").strip().lower() not in {"", "identity"}:
         raise _media("The body has a Content-Encoding. Send it uncompressed.")
     media_type, _, rest = request.headers.get("Content-Type", "").partition(";")
-    if media_type.strip().lower() != _MEDIA_TYPE:
-        raise _media("Send the body with Content-Type: application/json.")
+    if media_type.strip().lower() not in media_types:
+        raise _media(f"Send the body with Content-Type: {' or '.join(media_types)}.")
     for parameter in filter(None, (part.strip().lower() for part in rest.split(";"))):
         name, _, text = parameter.partition("=")
         if name.strip() == "charset" and text.strip().strip('"') not in {"utf-8", "utf8"}:

@@ -18,6 +18,7 @@ _CREDENTIALS = {
     "AgentKey": "agent key",
     "SessionToken": "session token",
     "FeedKey": "feed key",
+    "StateReader": "session token, feed key or auditor's key",
     "AuditorAccess": "auditor's key, or signed in",
 }
 _NOTHING = SafeString("")

@@ -6,6 +6,8 @@ from django.http import HttpRequest
 
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.contracts.problem_codes import ProblemCode
+from runtime.core.idempotency import IdempotentRequest
+from runtime.kernel.ijson import Checked
 
 _KEY = re.compile(r"[!-~]{1,255}", re.ASCII)
 _TRACEPARENT = re.compile(
@@ -25,6 +27,12 @@ def idempotency_key(request: HttpRequest) -> str | None:
             )
         )
     return key
+
+
+def repeatable(request: HttpRequest, checked: Checked) -> IdempotentRequest | None:
+    """The call with its key and its checked body, for its answer to be kept; None where no key was sent."""
+    key = idempotency_key(request)
+    return None if key is None else IdempotentRequest(key=key, path=request.path, body=checked.canonical)
 
 
 def required_idempotency_key(request: HttpRequest) -> str:

@@ -52,15 +52,17 @@ class Subscription(Protocol):
 class LongPoll:
     """Holds a long poll until its topic has news, then passes it on to the endpoint, an ASGI application."""
 
-    def __init__(self, topic: Subscription, endpoint: Application) -> None:
+    def __init__(self, topic: Subscription, endpoint: Application, *, waits: str = "wait") -> None:
         self.topic = topic
+        # The parameter of the address that says for how many seconds.
+        self.waits = waits
         self.endpoint = endpoint
         # In the pool: Channels' default is one thread for all, where one slow look would hold up every poll.
         self._look = database_sync_to_async(topic.has_news, thread_sensitive=False)
         self._streams = database_sync_to_async(topic.streams, thread_sensitive=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = _read(scope)
+        asked = _read(scope, self.waits)
         first = await receive()
         if asked is None or first["type"] != "http.request" or first.get("more_body"):
             await self.endpoint(scope, _replay([first], receive), send)
@@ -97,12 +99,12 @@ class LongPoll:
             await asyncio.sleep(min(self.topic.pause_s, left_s))
 
 
-def _read(scope: Scope) -> PollWait | None:
+def _read(scope: Scope, waits: str) -> PollWait | None:
     """The wait that is asked for; None for what the endpoint can answer, or refuse, at once."""
     if scope["method"] != "GET":
         return None
     query = parse_qs(scope["query_string"].decode("latin-1"))
-    after, wait = query.get("after", ["0"])[-1], query.get("wait", ["0"])[-1]
+    after, wait = query.get("after", ["0"])[-1], query.get(waits, ["0"])[-1]
     if (
         not _DIGITS.fullmatch(after)
         or not _DIGITS.fullmatch(wait)

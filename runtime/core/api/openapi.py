@@ -45,6 +45,14 @@ IF_NONE_MATCH: dict[str, Any] = {
 }
 
 
+PREFER: dict[str, Any] = {
+    "name": "Prefer",
+    "in": "header",
+    "description": "`wait=N` holds the answer until the write is numbered, for at most N seconds, and 5.",
+    "schema": {"type": "string"},
+}
+
+
 def describe(
     *,
     body: type[BaseModel] | None = None,

@@ -8,8 +8,8 @@ from django.core.exceptions import NON_FIELD_ERRORS
 
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
+from runtime.core import given_reasons
 
-LONGEST_REASON = 500
 NOTHING_CHANGED = "Nothing was changed"
 
 
@@ -24,7 +24,7 @@ class RequiredText(forms.CharField):
 class ReasonField(RequiredText):
     """Why a person does something, for the ledger."""
 
-    def __init__(self, longest: int = LONGEST_REASON, *, suffix: str = "") -> None:
+    def __init__(self, longest: int = given_reasons.LONGEST, *, suffix: str = "") -> None:
         sentence = f"Enter a reason of at most {longest} characters. It is recorded in the ledger."
         super().__init__(longest=longest, refusal=sentence + suffix)
 

@@ -3,20 +3,25 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from audit import canonical
 from audit.verification.verify import UNREADABLE
 from runtime.contracts import reasons, states
+from runtime.contracts.source_labels import LabelSource
 from runtime.kernel import effects, units
+from runtime.kernel.autonomy import Signal
 from runtime.kernel.version_diff import Change
+
+# The colours that the style sheet has for a badge.
+Tone = Literal["accent", "danger", "idle", "info", "ok", "rose", "violet", "warn"]
 
 
 @dataclass(frozen=True, slots=True)
 class Badge:
     """A word with an icon and a tone."""
 
-    tone: str
+    tone: Tone
     icon: str
     word: str
     title: str = ""
@@ -98,6 +103,31 @@ AGENT_STATUSES: Mapping[str, Badge] = {
     states.AgentStatus.SUSPENDED: Badge("danger", "stop", "Suspended"),
     states.AgentStatus.RETIRED: Badge("idle", "exit", "Retired"),
 }
+AUTONOMY_LEVELS: Mapping[str, Badge] = {
+    states.AutonomyLevel.AUTONOMOUS: Badge("ok", "check", "Autonomous"),
+    states.AutonomyLevel.SUPERVISED: Badge(
+        "warn", "refer", "Supervised", "A person decides on all that has an effect"
+    ),
+    states.AutonomyLevel.READ_ONLY: Badge(
+        "danger", "lock", "Read only", "Nothing that has an effect is accepted or called"
+    ),
+}
+LABEL_SOURCES: Mapping[str, str] = {
+    LabelSource.RESULT: "the result of a call",
+    LabelSource.STEP: "a step that it reported",
+    LabelSource.MESSAGE: "a message",
+    LabelSource.PARENT: "the flow that delegated to it",
+    LabelSource.MEMORY: "memory",
+    LabelSource.PERSON: "a person",
+}
+SIGNALS: Mapping[str, str] = {
+    Signal.REJECTIONS: "Rejected proposals",
+    Signal.VARIATIONS: "Rejected again, varied",
+    Signal.UNGRANTED_KINDS: "Kinds not granted",
+    Signal.DEVIATIONS: "Deviations",
+    Signal.OPEN_ESCALATIONS: "Open escalations",
+    Signal.LABELS: "Labels of results",
+}
 KIND_STATES: Mapping[str, Badge] = {
     states.KindState.DRAFT: Badge("info", "edit", "Draft"),
     states.KindState.ACTIVE: Badge("ok", "check", "Active"),
@@ -152,6 +182,18 @@ CIRCUITS: Mapping[str, Badge] = {
     states.CircuitState.OPEN: Badge("danger", "stop", "Open", "Not called for now: too many failures"),
     states.CircuitState.HALF_OPEN: Badge(
         "warn", "ask", "Half-open", "One trial call tests whether it works again"
+    ),
+}
+TOOL_STATES: Mapping[str, Badge] = {
+    states.ToolState.FOUND: Badge(
+        "idle", "search", "Not pinned", "Nobody has looked at it: it is not called"
+    ),
+    states.ToolState.PINNED: Badge("ok", "lock", "Pinned", "Called while it is described as it was pinned"),
+    states.ToolState.CHANGED: Badge(
+        "danger", "stop", "Changed", "Quarantined: its server describes it otherwise"
+    ),
+    states.ToolState.VANISHED: Badge(
+        "danger", "stop", "Vanished", "Quarantined: its server no longer lists it"
     ),
 }
 STEP_STATES: Mapping[str, Badge] = {

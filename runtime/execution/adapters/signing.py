@@ -3,6 +3,7 @@
 import os
 import secrets
 from base64 import b64encode
+from collections.abc import Mapping
 from datetime import datetime
 
 from standardwebhooks.webhooks import Webhook
@@ -28,6 +29,19 @@ def headers_with(*, secret: str, message_id: str, at: datetime, body: bytes) -> 
 def new_secret() -> str:
     """A new secret in the form that Standard Webhooks gives to its receivers."""
     return _PREFIX + b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def is_signed(*, secret_env: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether a message carries a signature by the secret in a variable, at most five minutes old."""
+    try:
+        webhook = _webhook(secret_env)
+    except SecretError:
+        return False
+    try:
+        webhook.verify(body, dict(headers), json_parse=False)
+    except Exception:  # what a stranger sends may be wrong in every way
+        return False
+    return True
 
 
 def trouble(secret_env: str) -> str | None:

@@ -40,22 +40,26 @@ class Trip:
 
 
 class GuardedStream(httpcore2.NetworkStream):
-    """A connection whose every wait ends with the call: one slow byte at a time earns no more time."""
+    """A connection whose every wait ends with the call: one slow byte at a time earns no more time.
 
-    def __init__(self, stream: httpcore2.NetworkStream, trip: Trip) -> None:
+    The call is the one that its network is on: a connection that was kept serves a later one.
+    """
+
+    def __init__(self, stream: httpcore2.NetworkStream, network: "GuardedNetwork") -> None:
         self._stream = stream
-        self._trip = trip
+        self._network = network
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._trip.left_s(httpcore2.ReadTimeout))
+        return self._stream.read(max_bytes, self._network.trip.left_s(httpcore2.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if self._trip.sent:
-            self._stream.write(buffer, self._trip.left_s(httpcore2.WriteTimeout))
+        trip = self._network.trip
+        if trip.sent:
+            self._stream.write(buffer, trip.left_s(httpcore2.WriteTimeout))
             return
-        with self._trip.gate():
-            left_s = self._trip.left_s(httpcore2.WriteTimeout)
-            self._trip.sent = True
+        with trip.gate():
+            left_s = trip.left_s(httpcore2.WriteTimeout)
+            trip.sent = True
             self._stream.write(buffer, left_s)
 
     def close(self) -> None:
@@ -64,8 +68,8 @@ class GuardedStream(httpcore2.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
-        left_s = min(CONNECT_S, self._trip.left_s(httpcore2.ConnectTimeout))
-        return GuardedStream(self._stream.start_tls(ssl_context, server_hostname, left_s), self._trip)
+        left_s = min(CONNECT_S, self._network.trip.left_s(httpcore2.ConnectTimeout))
+        return GuardedStream(self._stream.start_tls(ssl_context, server_hostname, left_s), self._network)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
@@ -76,7 +80,7 @@ class GuardedNetwork(httpcore2.NetworkBackend):
 
     def __init__(self, *, egress: Egress, trip: Trip) -> None:
         self._egress = egress
-        self._trip = trip
+        self.trip = trip
         self._plain = httpcore2.SyncBackend()
 
     def connect_tcp(
@@ -91,7 +95,7 @@ class GuardedNetwork(httpcore2.NetworkBackend):
         ends_at = time.monotonic() + CONNECT_S
         failure: Exception = httpcore2.ConnectTimeout("no address responded in time")
         for address in addresses:
-            left_s = min(ends_at - time.monotonic(), self._trip.left_s(httpcore2.ConnectTimeout))
+            left_s = min(ends_at - time.monotonic(), self.trip.left_s(httpcore2.ConnectTimeout))
             if left_s <= 0:
                 break
             try:
@@ -99,26 +103,40 @@ class GuardedNetwork(httpcore2.NetworkBackend):
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure = error
             else:
-                return GuardedStream(stream, self._trip)
+                return GuardedStream(stream, self)
         raise failure
 
 
 class GuardedTransport(httpx2.HTTPTransport):
-    """httpx2's own transport over a guarded network: no proxy, no kept connection, no retry of its own."""
+    """httpx2's own transport over a guarded network: no proxy, one connection, no retry of its own.
 
-    def __init__(self, *, egress: Egress, trip: Trip) -> None:
+    The connection is kept for `keep_s` after an answer; with 0 it is not.
+    """
+
+    def __init__(self, *, network: GuardedNetwork, keep_s: float = 0.0) -> None:
         super().__init__(verify=tls(), trust_env=False)
-        self._pool = httpcore2.ConnectionPool(
+        self._pool: httpcore2.ConnectionPool = httpcore2.ConnectionPool(
             ssl_context=tls(),
             max_connections=1,
-            max_keepalive_connections=0,
-            network_backend=GuardedNetwork(egress=egress, trip=trip),
+            max_keepalive_connections=1 if keep_s else 0,
+            keepalive_expiry=keep_s,
+            network_backend=network,
         )
+
+    def is_kept(self) -> bool:
+        """Whether the connection can serve another call: the answer was read whole, and nothing came after.
+
+        Bytes that nobody asked for would be taken for the answer to the next call.
+        """
+        for connection in self._pool.connections:
+            wire: Any = getattr(connection, "_connection", None)
+            return bool(connection.is_idle() and wire._h11_state.trailing_data == (b"", False))
+        return False
 
 
 def client(*, egress: Egress, trip: Trip) -> httpx2.Client:
     """A client for one call, over a guarded transport: no proxy of the environment, no redirect followed."""
-    wire = GuardedTransport(egress=egress, trip=trip)
+    wire = GuardedTransport(network=GuardedNetwork(egress=egress, trip=trip))
     return httpx2.Client(transport=wire, trust_env=False, follow_redirects=False, timeout=trip.timeout_s)
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count
+from django.db.models import Count, F
 
+from audit import actors
 from audit.models import LedgerEntry
-from runtime.contracts.states import LIVE_INTENTS
-from runtime.execution.models import Circuit
+from runtime.contracts.states import LIVE_INTENTS, CallbackState, IntentState
+from runtime.execution.models import Circuit, TargetCallback
 from runtime.flows.models import Intent
 from runtime.registry.models import Target
 from runtime.registry.queries import recorded_targets, target_endpoints
@@ -57,6 +58,14 @@ def list_targets(*, tenant: str) -> Sequence[TargetRow]:
     return found
 
 
+def list_awaited(*, tenant: str) -> Sequence[TargetCallback]:
+    """Calls that targets have taken on, the next deadline first, at most PAGE; each with its intent."""
+    rows = TargetCallback.objects.of(tenant).filter(
+        state=CallbackState.OPEN, intent__state=IntentState.AWAITING, intent__attempts=F("number")
+    )
+    return list(rows.select_related("intent").order_by("deadline_at", "pk")[:PAGE])
+
+
 def get_target(*, tenant: str, name: str) -> Target | None:
     """The target of a name. PostgreSQL cannot even compare a text that has a NUL."""
     return None if "\x00" in name else Target.objects.of(tenant).filter(name=name).first()
@@ -64,6 +73,6 @@ def get_target(*, tenant: str, name: str) -> Target | None:
 
 def list_newest(*, tenant: str, names: Sequence[str]) -> Sequence[LedgerEntry]:
     """The newest entries of the targets' own streams, newest first."""
-    streams = [f"target:{name}" for name in names]
+    streams = [actors.target(name) for name in names]
     rows = LedgerEntry.objects.filter(tenant=tenant, stream__in=streams)
     return list(rows.order_by("-id")[:20])

@@ -3,25 +3,38 @@
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar, assert_never
 from uuid import UUID
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from audit.sealing import own_key
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.contracts.states import IntentState, OutcomeStatus, Purpose
-from runtime.core import transactions
-from runtime.execution.services import calling, circuit, claiming, lost_calls, recording, undo_windows
+from runtime.contracts.tool import ToolDefinition
+from runtime.core import clock, transactions
+from runtime.execution.services import (
+    calling,
+    circuit,
+    claiming,
+    held_claims,
+    lost_calls,
+    recording,
+    undo_windows,
+)
+from runtime.execution.services.callbacks import Awaited
 from runtime.execution.services.claiming import Claimed, ClaimRefused
 from runtime.execution.services.recording import RecordedCall, TooLate
 from runtime.flows.models import Outcome
 from runtime.kernel.execution import EscalateToPerson, Fail, RetryAt, Succeed
 from runtime.kernel.routes import CloseFailed, FallBack
+from runtime.registry.services import tools
 from runtime.stops.services import call_gate
 
 Written = TypeVar("Written")
@@ -29,6 +42,8 @@ Written = TypeVar("Written")
 RECORD_WAITS_S = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0, 5.0)
 # A try may itself wait for a lock: where this process is alone, the claim stays ours so long from each try.
 RECORD_TRY_S = 30.0
+# A claim of several holds the rows of all while it waits for one: not for long, since each has its own.
+TOGETHER_WAIT_MS = 200
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +53,7 @@ class AttemptStatus(StrEnum):
 
     Of several steps: ADVANCED has done one and more follow; TURNED_BACK will not do the rest, and undoes what
     was done; COMPENSATED has undone the last of it. FELL_BACK has failed, and another step runs in its place.
-    AWAITING: the step is a person's, who is asked.
+    AWAITING: the step is a person's, who is asked, or its target has taken it on and reports later.
     """
 
     NOT_DUE = "NOT_DUE"
@@ -72,6 +87,17 @@ class AttemptResult:
     receipt: bytes | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What a claim of several found of one: all that its call needs, or why there is none.
+
+    `asked_at_s` is a moment before the claim, by the monotonic clock.
+    """
+
+    claim: Claimed | ClaimRefused
+    asked_at_s: float
+
+
 def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     """Attempt an intent once. Safe to call at any time, from any number of workers.
 
@@ -79,14 +105,53 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
 
     Raises:
         transactions.BusyError: when the rows were too contended to claim; nothing has happened then.
+        own_key.KeyEndedError: when the key of this process ends before a result could be recorded; the same.
     """
+    own_key.require_until(tenant=settings.DIR_TENANT, at=clock.now() + own_key.LAST_CALL)
     # Before the claim, so that what is left of the lease is never thought longer than it is.
     asked_at_s = time.monotonic()
-    claiming.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
+    held_claims.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
     claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=owner))
     if isinstance(claim, ClaimRefused) and claim.status == claiming.UNRELEASED:
         transactions.retry_on_conflict(lambda: undo_windows.end(intent_id))
         claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=owner))
+    return _carry_out(intent_id, claim, asked_at_s=asked_at_s)
+
+
+def take_together(intent_ids: Sequence[UUID], *, owner: str) -> dict[UUID, Taken]:
+    """Claim several intents in one transaction, each with a lease, an attempt and entries of its own.
+
+    Their leases have begun: each is to be carried out by `finish` at once, in a thread of its own. Those that
+    are not among the answers are to be attempted alone, by `attempt`: all of them where anything went wrong,
+    so that no intent keeps another from being claimed.
+    """
+    asked_at_s = time.monotonic()
+    for intent_id in intent_ids:
+        held_claims.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
+    try:
+        own_key.require_until(tenant=settings.DIR_TENANT, at=clock.now() + own_key.LAST_CALL)
+        claims = transactions.try_once(
+            lambda: claiming.claim_together(intent_ids, owner=owner), wait_ms=TOGETHER_WAIT_MS
+        )
+    except Exception as error:
+        # What is wrong is found again, and reported, where each is claimed alone.
+        _log.info("%s intents are claimed one by one: %s", len(intent_ids), error)
+        if not connection.in_atomic_block:
+            connection.close()
+        return {}
+    return {
+        intent_id: Taken(claim=claim, asked_at_s=asked_at_s)
+        for intent_id, claim in claims.items()
+        if isinstance(claim, Claimed) or claim.status != claiming.UNRELEASED
+    }
+
+
+def finish(intent_id: UUID, taken: Taken) -> AttemptResult:
+    """Make the call of an intent that `take_together` has claimed, and record it, as `attempt` does."""
+    return _carry_out(intent_id, taken.claim, asked_at_s=taken.asked_at_s)
+
+
+def _carry_out(intent_id: UUID, claim: Claimed | ClaimRefused, *, asked_at_s: float) -> AttemptResult:
     if isinstance(claim, ClaimRefused):
         return _refused(intent_id, claim)
     jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
@@ -101,7 +166,14 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
         why = error.why  # the stop may have been pressed since the claim was committed
         _retry_database(claim, lambda: recording.give_back(claim, why=why))
         return AttemptResult(status=AttemptStatus.HELD, called=False, detail=why)
+    for other in claim.other_tools:
+        # Before the result: once the flow goes on, nothing else calls the tool.
+        _retry_database(claim, partial(_quarantine, claim, other))
     return _to_result(_retry_database(claim, lambda: recording.record(claim, result, jitter=jitter)))
+
+
+def _quarantine(claim: Claimed, seen: ToolDefinition | None) -> None:
+    tools.note_other(tenant=claim.tenant, server=claim.step.target, name=claim.step.path, seen=seen)
 
 
 def _refused(intent_id: UUID, claim: ClaimRefused) -> AttemptResult:
@@ -145,7 +217,7 @@ def _is_unavailable(claim: Claimed, *, asked_at_s: float) -> bool:
 def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
     transactions.give_back_connection()
     if claim.purpose is Purpose.CALL:
-        claiming.note_call(claim.step.key, until_s=asked_at_s + settings.DIR_LEASE_S)
+        held_claims.note_call(claim.step.key, until_s=asked_at_s + settings.DIR_LEASE_S)
     try:
         lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
         return calling.call(claim, lease_left_s=lease_left_s)
@@ -163,7 +235,7 @@ def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
 def _retry_database(claim: Claimed, write: Callable[[], Written]) -> Written:
     """Write what became of a claim, again where the database fails: losing it makes the intent IN_DOUBT."""
     for wait_s in RECORD_WAITS_S:
-        claiming.prolong(claim.intent_id, owner=claim.owner, by_s=RECORD_TRY_S)
+        held_claims.prolong(claim.intent_id, owner=claim.owner, by_s=RECORD_TRY_S)
         try:
             return transactions.retry_on_conflict(write)
         except (transactions.BusyError, OperationalError, InterfaceError):
@@ -174,9 +246,11 @@ def _retry_database(claim: Claimed, write: Callable[[], Written]) -> Written:
     return transactions.retry_on_conflict(write)
 
 
-def _to_result(recorded: RecordedCall | TooLate) -> AttemptResult:
+def _to_result(recorded: RecordedCall | TooLate | Awaited) -> AttemptResult:
     if isinstance(recorded, TooLate):
         return AttemptResult(status=AttemptStatus.REPORTED_LATE, called=True)
+    if isinstance(recorded, Awaited):
+        return AttemptResult(status=AttemptStatus.AWAITING, called=True)
     goes_on = recorded.state is IntentState.PENDING
     match recorded.action:
         case Succeed():

@@ -5,11 +5,14 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from audit import canonical
+from runtime.contracts.kind_steps import OnToolError
+from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.contracts.states import Purpose
 from runtime.contracts.verdict import StepRequest
 from runtime.execution.adapters.executors import registry
 from runtime.execution.adapters.executors.call import Executor, RawAnswer, TargetCall
+from runtime.execution.services import callbacks
 from runtime.execution.services.claiming import Claimed
 from runtime.registry.queries.target_endpoints import NOWHERE, TargetEndpoint
 from runtime.stops.services import call_gate
@@ -47,18 +50,29 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
         return _unknown_target(f"there is no executor named {step.executor}")
     if step.executor in registry.REMOTE and claim.place is None:
         return _unknown_target(f"there is no target named {step.target}")
+    if callbacks.is_asked(step, claim.direction) and claim.purpose is Purpose.CALL and not claim.callback_url:
+        return Failure(
+            category=FailureCategory.CALLBACK_UNAVAILABLE,
+            failure_class=FailureClass.TERMINAL,
+            detail="nothing was sent: a callback needs DIR_PUBLIC_URL here, and secret_env at the target",
+        )
     place = claim.place or NOWHERE
     call = TargetCall(
         base_url=place.base_url,
         secret_env=place.secret_env,
         method=step.method,
         path=step.path,
-        body=canonical.encode(step.body),
+        body=_body(claim),
         key=step.key,
         traceparent=claim.traceparent,
         timeout_s=limit_s,
         gate=lambda: gate(claim),
         refuses=place.refuses,
+        may_take_on=bool(claim.callback_url),
+        reuses_connection=claim.purpose is Purpose.PROBE or claim.on_unknown is not OnUnknown.PERSON,
+        pin=claim.pin,
+        note_tool=claim.other_tools.append,
+        on_tool_error=step.on_tool_error or OnToolError.UNKNOWN,
     )
     if claim.purpose is Purpose.CALL:
         return execute(call)
@@ -147,6 +161,14 @@ def _probe(execute: Executor, question: TargetCall) -> CallResult:
             status_code=result.status_code,
         )
     return result
+
+
+def _body(claim: Claimed) -> bytes:
+    """The bytes that were rendered at ACCEPT, and where the result may be reported."""
+    body = claim.step.body
+    if claim.callback_url:
+        body = {**body, callbacks.MEMBER: claim.callback_url}
+    return canonical.encode(body)
 
 
 def _unknown_target(detail: str) -> Failure:

@@ -7,13 +7,13 @@ resources, escalations and heads, and no holder of it locks a flow or an intent.
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
-from audit import actors, events, ledger, row_locks
+from audit import actors, events, ledger, row_locks, statements
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.receipt import CallResult
@@ -40,11 +40,6 @@ YIELD = timedelta(seconds=2)
 _LOOKED_AT = 50
 
 
-def stream_of(target: str) -> str:
-    """The ledger stream of a target."""
-    return f"target:{target}"
-
-
 def probe_of(intent: Intent, *, number: int) -> str:
     """The name under which an attempt would hold the probe."""
     return f"{intent.pk}/{number}"
@@ -69,7 +64,7 @@ def try_acquire(
     step = current.step
     if not _has_circuit(step):
         return Admitted.GO
-    row = Circuit.objects.of(intent.tenant).filter(target=step.target).first()
+    row = _ROW.first(tenant=intent.tenant, target=step.target)
     if row is None:
         return Admitted.GO
     probe = probe_of(intent, number=intent.attempts + 1)
@@ -91,12 +86,19 @@ def try_acquire(
             assert_never(admission)
 
 
+def _row(*, tenant: str, target: str) -> QuerySet[Circuit]:
+    return Circuit.objects.of(tenant).filter(target=target)
+
+
+_ROW: Final = statements.Read(_row)
+
+
 def try_acquire_query(*, tenant: str, target: str, probe: str, at: datetime) -> datetime | None:
     """Admit a person's question to a target as any call: None, or until when the circuit lets nobody through.
 
     In a half-open circuit the question is the trial call, under the name `probe`.
     """
-    row = Circuit.objects.of(tenant).filter(target=target).first()
+    row = _ROW.first(tenant=tenant, target=target)
     if row is None:
         return None
     admission = breaker.admit(_read(row), probe=probe, at=at, bounds=_bounds())
@@ -165,7 +167,7 @@ def _update(journal: Journal, *, target: str, probe: str, signal: Signal) -> Non
         return breaker.on_result(circuit, signal, probe=probe, at=journal.at, bounds=_bounds())
 
     tenant = journal.flow.tenant
-    row = Circuit.objects.of(tenant).filter(target=target).first()
+    row = _ROW.first(tenant=tenant, target=target)
     before = breaker.CLOSED if row is None else _read(row)
     if updated(before) == before:
         return
@@ -179,9 +181,9 @@ def _update(journal: Journal, *, target: str, probe: str, signal: Signal) -> Non
     _write(row, after, at=journal.at)
     if after.retry_at is not None and after.openings != before.openings:
         opened = events.CircuitOpened(target=row.target, failures=after.failures, retry_at=after.retry_at)
-        journal.record_on(stream_of(row.target), opened)
+        journal.record_on(actors.target(row.target), opened)
     elif after.state is CircuitState.CLOSED and before.state is not CircuitState.CLOSED:
-        journal.record_on(stream_of(row.target), _closed(row, before, reason=PROBE_SUCCEEDED))
+        journal.record_on(actors.target(row.target), _closed(row, before, reason=PROBE_SUCCEEDED))
 
 
 @transactions.retried
@@ -198,7 +200,7 @@ def close_circuit(*, tenant: str, name: str, actor: str, reason: str) -> bool | 
     at, before = clock.now(), _read(row)
     _write(row, breaker.CLOSED, at=at)
     closed = _closed(row, before, reason=reason)
-    ledger.append_to(tenant=tenant, stream=stream_of(name), actor=actor, at=at, events=[closed])
+    ledger.append_to(tenant=tenant, stream=actors.target(name), actor=actor, at=at, events=[closed])
     return True
 
 
@@ -219,7 +221,9 @@ def _release_waiting(*, tenant: str, target: str, held_until: datetime | None) -
         at = clock.now()
         due = Intent.objects.filter(pk__in=intent_ids, state=IntentState.PENDING)
         woken = events.IntentWoken(target=target, count=due.update(next_at=at))
-        ledger.append_to(tenant=tenant, stream=stream_of(target), actor=actors.SYSTEM, at=at, events=[woken])
+        ledger.append_to(
+            tenant=tenant, stream=actors.target(target), actor=actors.SYSTEM, at=at, events=[woken]
+        )
 
     if intent_ids:
         make_due()

@@ -1,15 +1,9 @@
-"""The claim: one worker takes a due intent, after a check of everything that may have changed.
+"""The claim: one worker takes a due intent, after a check of everything that may have changed."""
 
-Until when the threads of this process hold their claims is known here by a monotonic clock. The time in the
-row is for pages, and for other processes: a wall clock that jumps ahead must not end a lease while its call
-is under way.
-"""
-
-import threading
-import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -22,20 +16,33 @@ from runtime.contracts.states import (
     LIVE_INTENTS,
     AgentStatus,
     AttemptState,
+    AutonomyLevel,
     Direction,
     FlowState,
     IntentState,
     OutcomeStatus,
     Purpose,
 )
+from runtime.contracts.tool import ToolDefinition
 from runtime.contracts.verdict import Finding, StepRequest
 from runtime.core import clock, mismatches, transactions
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import boots, epochs
 from runtime.execution.queries import unrecorded
-from runtime.execution.services import circuit, doubts, human_steps, intent_transitions, result_rules, saga
+from runtime.execution.services import (
+    approval_proofs,
+    call_places,
+    callbacks,
+    circuit,
+    doubts,
+    human_steps,
+    intent_transitions,
+    result_rules,
+    saga,
+)
+from runtime.execution.services.call_places import CallPlace
 from runtime.execution.services.circuit import Admitted
-from runtime.flows.models import Attempt, Intent, Verdict
+from runtime.flows.models import Attempt, Flow, Intent, Verdict
 from runtime.flows.queries import calls_in_doubt, due_intents, recorded_flow, saga_progress
 from runtime.flows.queries.intent_plan import CurrentCall, IntentPlan
 from runtime.flows.queries.recorded_flow import RecordedFlow
@@ -45,17 +52,12 @@ from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.step_checks import Broken
 from runtime.proposals.services import precondition_check
-from runtime.registry.queries import target_endpoints
 from runtime.registry.queries.target_endpoints import TargetEndpoint
+from runtime.registry.services import autonomy
 from runtime.resources.services import reservations
 
 UNRECORDED = "UNRECORDED"
 UNRELEASED = "UNRELEASED"
-
-Key = TypeVar("Key")
-_claims_s: dict[tuple[UUID, str], float] = {}
-_calls_s: dict[str, float] = {}
-_deadlines_lock = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,11 @@ class Claimed:
     purpose: Purpose = Purpose.CALL
     on_unknown: OnUnknown = OnUnknown.PERSON
     is_trial: bool = False
+    # Where the target may report the result later; secret, so in no log.
+    callback_url: str = field(default="", repr=False)
+    # Of a tool, the digest of its pinned description; and the other one at the call (None: it is not listed).
+    pin: str | None = None
+    other_tools: list[ToolDefinition | None] = field(default_factory=list)
 
     @property
     def has_window(self) -> bool:
@@ -109,11 +116,34 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | ClaimRefused:
     found = locks.lock_intent(intent_id=intent_id, with_agent=True)
     if found is None:
         return ClaimRefused(status="NOT_DUE", detail="UNKNOWN")
+    return _refuse_everything() or _claim_locked(*found, owner=owner)
+
+
+def claim_together(intent_ids: Sequence[UUID], *, owner: str) -> dict[UUID, Claimed | ClaimRefused]:
+    """Take several intents inside the caller's transaction, each as `claim` takes one.
+
+    Those that cannot be locked with the others are not among the answers: they are to be claimed alone.
+    """
+    locked = locks.lock_intents(intent_ids=intent_ids)
+    refused = _refuse_everything() if locked else None
+    return {intent.pk: refused or _claim_locked(flow, intent, owner=owner) for flow, intent in locked}
+
+
+def _refuse_everything() -> ClaimRefused | None:
+    """What keeps this process from any claim."""
     if boots.is_superseded():
         return ClaimRefused(status="NOT_DUE", detail="SUPERSEDED")
     if current_epoch.is_recovering() or epochs.is_older():
         return ClaimRefused(status="HELD", detail=current_epoch.RECOVERY)
-    flow, intent = found
+    return None
+
+
+def _claim_locked(flow: Flow, intent: Intent, *, owner: str) -> Claimed | ClaimRefused:
+    with statements.together():
+        return _judge_locked(flow, intent, owner)
+
+
+def _judge_locked(flow: Flow, intent: Intent, owner: str) -> Claimed | ClaimRefused:
     journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     if intent.state not in LIVE_INTENTS:
         return ClaimRefused(status="ENDED", detail=intent.state)
@@ -191,11 +221,10 @@ def _admit(
     if _has_window(intent) and calls_in_doubt.is_flow_contradicted(flow=journal.flow):
         # What it was to replace has taken effect after all: with this call there would be two.
         return _block(journal, intent, plan, reason=Reason.EFFECT_CONTRADICTED)
-    target = target_endpoints.get_target(tenant=intent.tenant, name=current.step.target)
-    if target is not None and (moved := recorded.compare_target(target)) is not None:
-        journal.add(moved.event())
-        return _block(journal, intent, plan, reason=Reason.TAMPERED)
-    place = None if target is None else target_endpoints.place_of(target)
+    where = call_places.find(recorded, intent, current.step)
+    place, refused = where.place, _refuse_place(journal, intent, plan, where)
+    if refused is not None:
+        return refused
     admitted = circuit.try_acquire(journal, intent, current=current, place=place)
     if admitted is Admitted.WAIT:
         journal.write()
@@ -208,11 +237,22 @@ def _admit(
         return _await(journal, intent, current)
     if obstacle is None:
         claimed = _take(journal, intent, current=current, place=place, owner=owner)
-        return replace(claimed, is_trial=admitted is Admitted.TRIAL)
+        return replace(claimed, is_trial=admitted is Admitted.TRIAL, pin=where.pin)
     circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
     if isinstance(obstacle, Broken) and obstacle.pauses:
         return _pause(journal, intent, plan, obstacle, current=current)
     return _refuse_blocked(journal, intent, plan, obstacle, current=current)
+
+
+def _refuse_place(
+    journal: Journal, intent: Intent, plan: IntentPlan, where: CallPlace
+) -> ClaimRefused | None:
+    """A target or a tool that is not as recorded is not called, nor a tool that is not pinned."""
+    if where.mismatch is not None:
+        journal.add(where.mismatch.event())
+        return _block(journal, intent, plan, reason=Reason.TAMPERED)
+    code = where.refused
+    return None if code is None else _end(journal, intent, plan, status="BLOCKED", code=code)
 
 
 def _await(journal: Journal, intent: Intent, current: CurrentCall) -> ClaimRefused:
@@ -286,9 +326,27 @@ def _refuse_late_or_held(journal: Journal, intent: Intent, plan: IntentPlan) -> 
     held_by = standing.held_by if has_window else standing.stopped_by
     if held_by is not None:
         return ClaimRefused(status="HELD", detail=held_by)
+    if has_window and (held := _refuse_read_only(journal)) is not None:
+        return held
     if has_window and standing.status is AgentStatus.RETIRED:
         return _end(journal, intent, plan, status="BLOCKED", code=Reason.AGENT_RETIRED)
     return None
+
+
+def _refuse_read_only(journal: Journal) -> ClaimRefused | None:
+    """A call of an agent whose level the ledger records as READ_ONLY waits, whatever its row says.
+
+    The row is put back as recorded: due intents are chosen by it.
+    """
+    flow = journal.flow
+    level, unlike = autonomy.restore(flow.agent)
+    # Of an entry that cannot be read there is nothing to put back: told once, not at each try.
+    unsaid = mismatches.list_unsaid(unlike, tenant=flow.tenant, stream=str(flow.dfid))
+    journal.add(*(mismatch.event() for mismatch in unsaid))
+    if level is not AutonomyLevel.READ_ONLY:
+        return None
+    journal.write()
+    return ClaimRefused(status="HELD", detail=Reason.AGENT_READ_ONLY)
 
 
 def _blocking_reason(
@@ -300,10 +358,9 @@ def _blocking_reason(
     resources is pinned when all holds.
     """
     [verdict] = _VERDICT.rows(proposal=intent.proposal_id)
-    mismatch = recorded.compare_verdict(verdict)
-    if mismatch is not None:
-        journal.add(mismatch.event())
-        return Reason.TAMPERED
+    unproved = approval_proofs.refuse_unproved(journal, intent, verdict, recorded)
+    if unproved is not None:
+        return unproved
     seen = precondition_check.look(
         flow=journal.flow,
         intent=intent,
@@ -368,6 +425,9 @@ def _take(
             purpose=purpose,
         )
     )
+    callback_url = ""
+    if purpose is Purpose.CALL and callbacks.is_asked(step, direction) and callbacks.can_be_given(place):
+        callback_url = callbacks.open_callback(journal, intent, step, number=number)
     journal.write()
     return Claimed(
         intent_id=intent.pk,
@@ -381,6 +441,7 @@ def _take(
         direction=direction,
         purpose=purpose,
         on_unknown=doubts.on_unknown(current, place),
+        callback_url=callback_url,
     )
 
 
@@ -437,42 +498,3 @@ def _end(
     turned_back = intent.state == IntentState.PENDING
     journal.write()
     return ClaimRefused(status="TURNED_BACK" if turned_back else status, detail=str(code))
-
-
-def note_claim(intent_id: UUID, *, owner: str, until_s: float) -> None:
-    """A thread is about to claim: noted before the claim commits, so that no sweeper comes between."""
-    with _deadlines_lock:
-        _forget_past(_claims_s)
-        _claims_s[intent_id, owner] = until_s
-
-
-def prolong(intent_id: UUID, *, owner: str, by_s: float) -> None:
-    """The thread is alive and has an answer to record: it keeps its claim for at least `by_s` from now."""
-    with _deadlines_lock:
-        held_s = _claims_s.get((intent_id, owner), float("-inf"))
-        _claims_s[intent_id, owner] = max(held_s, time.monotonic() + by_s)
-
-
-def is_held(intent_id: UUID, *, owner: str) -> bool:
-    """Whether the thread of this process called `owner` may still report on the intent."""
-    with _deadlines_lock:
-        return _claims_s.get((intent_id, owner), float("-inf")) > time.monotonic()
-
-
-def note_call(key: str, *, until_s: float) -> None:
-    """A call under `key` is about to be made, and is surely over at `until_s`."""
-    with _deadlines_lock:
-        _forget_past(_calls_s)
-        _calls_s[key] = until_s
-
-
-def call_left_s(key: str) -> float:
-    """Seconds until the call that this process made under `key` is surely over; 0 where there is none."""
-    with _deadlines_lock:
-        return max(0.0, _calls_s.get(key, 0.0) - time.monotonic())
-
-
-def _forget_past(ends_s: dict[Key, float]) -> None:
-    now_s = time.monotonic()
-    for key in [key for key, end_s in ends_s.items() if end_s <= now_s]:
-        del ends_s[key]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.core import clock, transactions
 from runtime.execution.adapters import reachability
 from runtime.registry.models import Target
@@ -37,7 +37,7 @@ def check_target(*, tenant: str, name: str, actor: str) -> TargetCheck | None:
     # After the look: no network inside a transaction.
     transactions.retry_on_conflict(
         lambda: ledger.append_to(
-            tenant=tenant, stream=f"target:{name}", actor=actor, at=clock.now(), events=[checked]
+            tenant=tenant, stream=actors.target(name), actor=actor, at=clock.now(), events=[checked]
         )
     )
     return found

@@ -46,6 +46,8 @@ def may_call(intent: Intent, *, current: CurrentCall, place: TargetEndpoint | No
     """
     if intent.purpose == Purpose.PROBE:
         return True
+    if not intent.attempts and intent.direction == Direction.FORWARD and not intent.position:
+        return True  # nothing of it was ever called
     key = current.step.key
     if _replaces_what_happened(intent, key=key):
         return False

@@ -18,7 +18,7 @@ from runtime.contracts.kind_steps import ExecutorKind
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AttemptState, Direction, IntentState, TaskState
 from runtime.contracts.verdict import StepRequest, VerdictDocument
-from runtime.core import clock, transactions
+from runtime.core import clock, ports, transactions
 from runtime.core.ids import new_id
 from runtime.execution.models import HumanTask
 from runtime.execution.services import intent_transitions, result_rules, saga
@@ -102,6 +102,7 @@ def open_task(journal: Journal, intent: Intent, step: StepRequest) -> HumanTask:
     )
     statements.insert([attempt])
     task.save(force_insert=True)
+    ports.announce_task(task=task, at=journal.at)
     journal.add(
         events.AttemptStarted(
             intent_id=str(intent.pk),

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from audit import actors, canonical, events, ledger, statements
 from audit.payload_keys import PayloadClass
 from runtime.contracts.reasons import Reason
+from runtime.contracts.source_labels import LabelSource
 from runtime.contracts.states import Effect, FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.core import ports, transactions
 from runtime.execution.services import result_rules
@@ -21,6 +22,8 @@ from runtime.kernel import execution
 from runtime.kernel.execution import RetryAt
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.saga import Position
+from runtime.registry.services import agent_labels
+from runtime.state.queries import world
 
 
 def close(
@@ -84,6 +87,7 @@ def close_failed(journal: Journal, intent: Intent, plan: IntentPlan, *, error_ca
 def report_late_receipt(journal: Journal, intent: Intent, *, receipt: bytes) -> None:
     """Tell the agent that a receipt came after the work had ended: what it knows of the effect was wrong."""
     outcome = Outcome.objects.filter(intent=intent).first()
+    _label(journal, IntentPlan.of(intent))
     journal.notify_agent(
         FeedbackType.EXECUTION_OUTCOME,
         {
@@ -96,6 +100,18 @@ def report_late_receipt(journal: Journal, intent: Intent, *, receipt: bytes) -> 
             "deviations": [],
         },
     )
+
+
+def _label(journal: Journal, plan: IntentPlan) -> None:
+    """The agent is told of a result in this transaction: it has the labels of the kind from then on."""
+    if plan.labels:
+        agent_labels.gain(
+            agent_pk=journal.flow.agent_id,
+            labels=plan.labels,
+            because=LabelSource.RESULT,
+            source=str(journal.flow.pk),
+            at=journal.at,
+        )
 
 
 def reschedule(intent: Intent, *, next_at: datetime, failures: int) -> None:
@@ -257,6 +273,7 @@ def _record(
         duration_ms=0 if began_at is None else round((journal.at - began_at).total_seconds() * 1000),
         recorded_by=recorded_by,
         recorded_at=journal.at,
+        deviated_at=journal.at if listed else None,
     )
     statements.insert([outcome])
     journal.add(
@@ -267,8 +284,11 @@ def _record(
             deviations=len(listed),
             outcome_digest=intent_records.outcome_digest(outcome),
             deviations_commitment=_commit(intent, listed) if checked else None,
+            world_version_id=world.last_version(intent.tenant),
         )
     )
+    if intent.attempts or receipt is not None:
+        _label(journal, plan)
     own = {}
     if named is not None:
         result_rules.record_name(journal, intent, named, receipt_commitment=receipt_commitment)

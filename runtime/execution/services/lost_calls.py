@@ -15,7 +15,7 @@ from runtime.contracts.states import IntentState
 from runtime.core import clock, ports
 from runtime.epochs.services import boots
 from runtime.execution.queries import unrecorded
-from runtime.execution.services import claiming, doubts, intent_transitions, recording, saga
+from runtime.execution.services import claiming, doubts, held_claims, intent_transitions, recording, saga
 from runtime.flows.models import Attempt, Flow, Intent
 from runtime.flows.queries import due_intents
 from runtime.flows.queries.intent_plan import IntentPlan
@@ -31,7 +31,7 @@ def list_lost(*, at: datetime, limit: int) -> list[UUID]:
     if boots.this_boot() is None:
         return due_intents.list_orphans(at=at, limit=limit)
     claimed = due_intents.list_claimed(limit=limit)
-    return [intent_id for intent_id, owner in claimed if not claiming.is_held(intent_id, owner=owner)]
+    return [intent_id for intent_id, owner in claimed if not held_claims.is_held(intent_id, owner=owner)]
 
 
 def rescue(intent_id: UUID, *, even_leased: bool = False) -> bool:
@@ -57,7 +57,7 @@ def _is_leased(intent: Intent, *, at: datetime) -> bool:
     not know was claimed before it began. Several processes compare the row's time with the database's clock.
     """
     if boots.this_boot() is not None:
-        return claiming.is_held(intent.pk, owner=intent.lease_owner)
+        return held_claims.is_held(intent.pk, owner=intent.lease_owner)
     return intent.lease_until is not None and intent.lease_until >= at
 
 

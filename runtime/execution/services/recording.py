@@ -15,6 +15,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import (
     LIVE_INTENTS,
+    OPEN_ATTEMPTS,
     AttemptState,
     Direction,
     Effect,
@@ -25,7 +26,16 @@ from runtime.contracts.states import (
 )
 from runtime.core import clock, transactions
 from runtime.epochs.services import boots
-from runtime.execution.services import circuit, claiming, doubts, intent_transitions, result_rules, saga
+from runtime.execution.services import (
+    callbacks,
+    circuit,
+    doubts,
+    held_claims,
+    intent_transitions,
+    result_rules,
+    saga,
+)
+from runtime.execution.services.callbacks import Awaited
 from runtime.execution.services.claiming import Claimed
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import calls_in_doubt
@@ -51,16 +61,29 @@ class RecordedCall:
     state: IntentState
 
 
-def record(claim: Claimed, result: CallResult, *, jitter: float) -> RecordedCall | TooLate:
+def record(claim: Claimed, result: CallResult, *, jitter: float) -> RecordedCall | TooLate | Awaited:
     """Record what came of a call, inside the caller's transaction."""
+    with statements.together():
+        return _record(claim, result, jitter)
+
+
+def _record(claim: Claimed, result: CallResult, jitter: float) -> RecordedCall | TooLate | Awaited:
     journal, intent, attempt = _reopen(claim)
     plan = IntentPlan.of(intent)
     result = redacting.take_receipt(
         journal, result, plan.redact, intent_id=str(intent.pk), number=claim.number
     )
     if not _is_ours(intent, attempt, claim):
-        return _note_late(journal, intent, attempt, result)
+        if note_late(journal, intent, attempt, result):
+            journal.write()
+        return TooLate()
     circuit.report_result(journal, intent, step=claim.step, number=claim.number, result=result)
+    if claim.callback_url:
+        if isinstance(result, Receipt) and result.status_code == callbacks.ACCEPTED:
+            awaited = callbacks.await_report(journal, intent, attempt)
+            journal.write()
+            return awaited
+        callbacks.close(journal, intent, number=claim.number, result=result)
     action = follow_result(journal, intent, plan, attempt, result, on_unknown=claim.on_unknown, jitter=jitter)
     journal.write()
     return RecordedCall(action=action, state=IntentState(intent.state))
@@ -75,8 +98,12 @@ def follow_result(
     *,
     on_unknown: OnUnknown,
     jitter: float,
+    valid_until: datetime | None = None,
 ) -> Routed:
-    """End the attempt and do what follows from its result: every result passes here."""
+    """End the attempt and do what follows from its result: every result passes here.
+
+    `valid_until` is a new end of the window, for the steps that follow.
+    """
     key = attempt.target_key
     tried = _tried(intent, result, key=key, on_unknown=on_unknown, at=journal.at)
     follows = execution.decide(tried, at=journal.at, jitter=jitter)
@@ -98,6 +125,7 @@ def follow_result(
                 receipt=receipt.body,
                 receipt_commitment=kept or "",
                 recorded_by=actors.SYSTEM,
+                valid_until=valid_until,
                 are_facts_written=asked.are_facts_written,
             )
         case RetryAt():
@@ -129,11 +157,14 @@ def follow_result(
 def _tried(
     intent: Intent, result: CallResult, *, key: str, on_unknown: OnUnknown, at: datetime
 ) -> FinishedAttempt:
-    is_known_done = calls_in_doubt.is_done_unrecorded(intent=intent, key=key)
+    # Of a first attempt there is no earlier one that could be in doubt, or known to have happened.
+    has_earlier = intent.attempts > 1
+    is_known_done = has_earlier and calls_in_doubt.is_done_unrecorded(intent=intent, key=key)
+    is_in_doubt = has_earlier and calls_in_doubt.is_call_in_doubt(intent=intent, key=key)
     return FinishedAttempt(
         result=result,
         failures=intent.failures,
-        in_doubt=is_known_done or calls_in_doubt.is_call_in_doubt(intent=intent, key=key),
+        in_doubt=is_known_done or is_in_doubt,
         is_known_done=is_known_done,
         over_at=_over_at(intent, key=key, at=at),
         direction=Direction(intent.direction),
@@ -153,7 +184,7 @@ def _over_at(intent: Intent, *, key: str, at: datetime) -> datetime | None:
     if boots.this_boot() is None:
         return over_at
     # A server that is alone made the call itself, and knows it by a monotonic clock.
-    return max(over_at, at + timedelta(seconds=claiming.call_left_s(key)))
+    return max(over_at, at + timedelta(seconds=held_claims.call_left_s(key)))
 
 
 def give_back(claim: Claimed, *, why: str) -> None:
@@ -206,6 +237,8 @@ def _record_held(
 ) -> None:
     attempt.state, attempt.finished_at = AttemptState.HELD, journal.at
     attempt.save(update_fields=["state", "finished_at"])
+    if claim.callback_url:
+        callbacks.close(journal, intent, number=claim.number, result=None)
     circuit.report_result(
         journal, intent, step=claim.step, number=claim.number, result=None, is_unavailable=is_unavailable
     )
@@ -235,7 +268,7 @@ def _attempt(*, intent: UUID, number: int) -> QuerySet[Attempt]:
 
 
 def _finished(*, pk: int, **columns: Any) -> tuple[QuerySet[Attempt], dict[str, Any]]:
-    return Attempt.objects.filter(pk=pk, state=AttemptState.STARTED), columns
+    return Attempt.objects.filter(pk=pk, state__in=OPEN_ATTEMPTS), columns
 
 
 _ATTEMPT: Final = statements.Read(_attempt)
@@ -251,48 +284,50 @@ def _is_ours(intent: Intent, attempt: Attempt, claim: Claimed) -> bool:
     )
 
 
-def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallResult) -> TooLate:
+def note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallResult) -> bool:
+    """Note an answer that came when its claim, or its wait, had ended: whoever decides is shown it.
+
+    False where it says nothing that is not known.
+    """
     # A commit whose answer was lost is written again by the same worker: then there is nothing to note.
     state, _ = _ending(result)
-    if attempt.state == AttemptState.UNKNOWN and state is not AttemptState.UNKNOWN:
-        kept, late = None, doubts.NOTHING_NEW
-        if isinstance(result, Receipt):
-            # Kept outside the chain like any receipt: it is what the person who decides was looking for.
-            kept = ledger.commit_payload(
-                tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=result.body
-            )
-            by = doubts.PROBE if attempt.purpose == Purpose.PROBE else doubts.RECEIPT
-            late = doubts.settle_late(journal=journal, intent=intent, by=by, key=attempt.target_key)
-        journal.add(
-            events.AttemptReportedLate(
-                intent_id=str(intent.pk),
-                number=attempt.number,
-                result=state,
-                receipt_commitment=kept,
-                contradicts=late.contradicts or None,
-            )
+    if attempt.state != AttemptState.UNKNOWN or state is AttemptState.UNKNOWN:
+        return False
+    kept, late = None, doubts.NOTHING_NEW
+    if isinstance(result, Receipt):
+        # Kept outside the chain like any receipt: it is what the person who decides was looking for.
+        kept = ledger.commit_payload(tenant=intent.tenant, data_class=PayloadClass.RECEIPTS, body=result.body)
+        by = doubts.PROBE if attempt.purpose == Purpose.PROBE else doubts.RECEIPT
+        late = doubts.settle_late(journal=journal, intent=intent, by=by, key=attempt.target_key)
+    journal.add(
+        events.AttemptReportedLate(
+            intent_id=str(intent.pk),
+            number=attempt.number,
+            result=state,
+            receipt_commitment=kept,
+            contradicts=late.contradicts or None,
         )
-        if late.contradicts:
-            # A person has stated that it did not happen, and it did: what was done in that belief is stopped.
-            # The call is on the list of calls that wait for a person (`left_calls.list_calls`). What waits to
-            # run in its place waits for a person as well, or the effect would be there twice.
-            journal.add(*reservations.use_up_again(intent=intent, at=journal.at))
-            waiting = Intent.objects.select_for_update().filter(flow=journal.flow, state=IntentState.PENDING)
-            for other in waiting.filter(direction=Direction.FORWARD).exclude(pk=intent.pk):
-                intent_transitions.ask_person(
-                    journal,
-                    other,
-                    IntentPlan.of(other),
-                    reason=Reason.EFFECT_CONTRADICTED,
-                    failures=other.failures,
-                )
-        if isinstance(result, Receipt) and late.is_new:
-            if intent.state not in LIVE_INTENTS:
-                intent_transitions.report_late_receipt(journal, intent, receipt=result.body)
-            elif intent.direction == Direction.COMPENSATE:
-                saga.note_known_done(journal, intent, IntentPlan.of(intent), recorded_by=actors.SYSTEM)
-        journal.write()
-    return TooLate()
+    )
+    if late.contradicts:
+        # A person has stated that it did not happen, and it did: what was done in that belief is stopped.
+        # The call is on the list of calls that wait for a person (`left_calls.list_calls`). What waits to
+        # run in its place waits for a person as well, or the effect would be there twice.
+        journal.add(*reservations.use_up_again(intent=intent, at=journal.at))
+        waiting = Intent.objects.select_for_update().filter(flow=journal.flow, state=IntentState.PENDING)
+        for other in waiting.filter(direction=Direction.FORWARD).exclude(pk=intent.pk):
+            intent_transitions.ask_person(
+                journal,
+                other,
+                IntentPlan.of(other),
+                reason=Reason.EFFECT_CONTRADICTED,
+                failures=other.failures,
+            )
+    if isinstance(result, Receipt) and late.is_new:
+        if intent.state not in LIVE_INTENTS:
+            intent_transitions.report_late_receipt(journal, intent, receipt=result.body)
+        elif intent.direction == Direction.COMPENSATE:
+            saga.note_known_done(journal, intent, IntentPlan.of(intent), recorded_by=actors.SYSTEM)
+    return True
 
 
 def _finish(journal: Journal, attempt: Attempt, result: CallResult, *, again: RetryAt | None) -> str | None:

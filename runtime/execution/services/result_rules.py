@@ -34,6 +34,7 @@ from runtime.proposals.services import precondition_check
 from runtime.registry.models import Agent
 from runtime.state.models import FactVersion
 from runtime.state.services import facts
+from runtime.state.services.world_writes import WorldWrite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,16 +143,9 @@ def write_facts(journal: Journal, intent: Intent, plan: IntentPlan, *, receipt: 
     else:
         names = {**case.names, "receipt": canonical.decode(receipt)}
         taken = writes.take(asked, names=names, longest_bytes=facts.MAX_VALUE_BYTES)
+    world = WorldWrite(tenant=intent.tenant, writer=writer_of(intent.pk), at=journal.at)
     for new in taken.facts:
-        journal.add(
-            facts.write_taken(
-                tenant=intent.tenant,
-                path=new.path,
-                body=new.value,
-                writer=writer_of(intent.pk),
-                at=journal.at,
-            )
-        )
+        journal.add(world.put(new.path, new.value, current=facts.lock(tenant=intent.tenant, path=new.path)))
     for deviation in taken.deviations:
         journal.add(
             events.FactNotWritten(

@@ -26,7 +26,7 @@ _WORDS: Mapping[str, str] = {
     IntentState.PENDING: "waiting",
     IntentState.CLAIMED: "being called",
     IntentState.IN_DOUBT: "in doubt",
-    IntentState.AWAITING: "awaiting a task",
+    IntentState.AWAITING: "awaiting an answer",
     IntentState.WITH_PERSON: "with a person",
 }
 
@@ -62,6 +62,7 @@ def index(request: HttpRequest) -> HttpResponse:
     newest = target_list.list_newest(tenant=tenant, names=[row.name for row in rows])
     context = {
         "rows": rows,
+        "awaited": target_list.list_awaited(tenant=tenant),
         "lines": timeline.lines(newest, names=people.names_of([entry.actor for entry in newest])),
         "may_test": roles.allows(held, Permission.TEST_TARGETS),
     }

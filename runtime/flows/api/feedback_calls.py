@@ -11,7 +11,7 @@ from runtime.contracts.problem import ProblemError
 from runtime.core.api import openapi
 from runtime.core.api.responses import reply
 from runtime.flows.queries import feedback
-from runtime.flows.services import flows
+from runtime.flows.services import flows, tampered_feedback
 from runtime.registry.api import auth
 
 router = Router(tags=["Feedback"], auth=auth.SessionToken())
@@ -32,4 +32,6 @@ def read_feedback(
     if flow is None:
         raise ProblemError(flows.not_found())
     page = feedback.page(flow=flow, after=after)
+    if page.tampered:
+        raise ProblemError(tampered_feedback.refuse(dfid=dfid, found=page.tampered))
     return reply(api_schemas.FeedbackAnswer(events=page.events, next=page.next))

@@ -9,12 +9,13 @@ from ninja import Router
 from runtime.contexts.services import contexts
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import ProblemError
-from runtime.core import clock, idempotency
+from runtime.core import clock
 from runtime.core.api import body_parsing, headers, openapi
 from runtime.core.api.responses import reply
 from runtime.flows.queries import children, feedback
 from runtime.flows.services import flows
 from runtime.registry.api import auth
+from runtime.registry.queries import autonomy_levels
 from runtime.resources.queries import compute_left
 from runtime.workflows.queries import positions
 
@@ -34,19 +35,15 @@ def open_flow(request: HttpRequest) -> HttpResponse:
     A child belongs to the agent that opens it. It needs an open parent whose agent may delegate to it, or is
     the same one, and it ends with its parent at the latest.
     """
-    key = headers.idempotency_key(request)
     body, checked = body_parsing.read(request, api_schemas.FlowRequest)
-    repeatable = (
-        idempotency.IdempotentRequest(key=key, path=request.path, body=checked.canonical)
-        if key is not None
-        else None
-    )
+    session = auth.session_of(request)
     opened = flows.open_flow(
-        agent=auth.session_of(request).agent,
+        agent=session.agent,
         trigger=checked.value["trigger"],
         traceparent=headers.traceparent(request),
         parent_dfid=None if body.parent_dfid is None else UUID(body.parent_dfid),
-        repeatable=repeatable,
+        claims=flows.FlowClaims.of(session, delegated_user_id=body.delegated_user_id),
+        repeatable=headers.repeatable(request, checked),
     )
     return reply(opened, status=HTTPStatus.CREATED)
 
@@ -66,6 +63,7 @@ def get_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
             attempts_left=flow.attempts_allowed - flow.attempts_used,
             parent_dfid=str(flow.parent_id) if flow.parent_id else None,
             children=children.ids_of(flow),
+            autonomy=autonomy_levels.get_recorded(agent).level,
             workflow=positions.view(flow, agent),
             budget=api_schemas.FlowBudget(
                 escalation_tokens=feedback.escalation_tokens(agent, at=clock.now()),
@@ -82,8 +80,7 @@ def get_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
 )
 def compile_context(request: HttpRequest, dfid: UUID) -> HttpResponse:
     """Freeze the facts that the agent may see now; a proposal cites it by `context_ref`."""
-    if request.META.get("CONTENT_LENGTH") not in {None, "", "0"}:
-        body_parsing.read(request, api_schemas.EmptyRequest)
+    body_parsing.check_if_sent(request, api_schemas.EmptyRequest)
     answer = contexts.compile_context(agent=auth.session_of(request).agent, dfid=dfid)
     return reply(answer, status=HTTPStatus.CREATED)
 

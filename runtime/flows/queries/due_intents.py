@@ -9,10 +9,12 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from audit import statements
+from runtime.contracts.reasons import Reason
 from runtime.contracts.states import (
     ENDED,
     AgentStatus,
     AttemptState,
+    AutonomyLevel,
     Direction,
     Effect,
     FlowState,
@@ -51,11 +53,11 @@ class AgentStanding:
 
 
 def get_standing(*, agent_pk: int) -> AgentStanding:
-    """Whether a stop or the agent's status keeps its calls back, and why. One query, never cached."""
+    """Whether a stop, the agent's status or level keeps its calls back, and why. One query, never cached."""
     found = _STANDING.first(agent=agent_pk)
     if found is None:
         raise Agent.DoesNotExist
-    status, stopped_at, is_all_stopped, is_recovering = found
+    status, autonomy, stopped_at, is_all_stopped, is_recovering = found
     stopped_by = None
     if is_recovering:
         stopped_by = current_epoch.RECOVERY
@@ -66,14 +68,16 @@ def get_standing(*, agent_pk: int) -> AgentStanding:
     held_by = stopped_by
     if held_by is None and status in HOLDING_STATUSES:
         held_by = f"AGENT_{status}"
+    if held_by is None and autonomy == AutonomyLevel.READ_ONLY:
+        held_by = Reason.AGENT_READ_ONLY
     return AgentStanding(status=AgentStatus(status), held_by=held_by, stopped_by=stopped_by)
 
 
-def _standing(*, agent: int) -> QuerySet[Agent, tuple[str, datetime | None, bool, bool]]:
+def _standing(*, agent: int) -> QuerySet[Agent, tuple[str, str, datetime | None, bool, bool]]:
     in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
     rows = Agent.objects.filter(pk=agent)
     rows = rows.annotate(is_all_stopped=Exists(in_force), is_recovering=current_epoch.recovering())
-    return rows.values_list("status", "stopped_at", "is_all_stopped", "is_recovering")
+    return rows.values_list("status", "autonomy", "stopped_at", "is_all_stopped", "is_recovering")
 
 
 _STANDING: Final = statements.Read(_standing)
@@ -168,6 +172,7 @@ def _held() -> Q:
         Q(Exists(in_force))
         | Q(flow__agent__stopped_at__isnull=False)
         | (_HAS_WINDOW & Q(flow__agent__status__in=HOLDING_STATUSES))
+        | (_HAS_WINDOW & Q(flow__agent__autonomy=AutonomyLevel.READ_ONLY))
     )
 
 

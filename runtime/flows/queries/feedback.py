@@ -1,5 +1,6 @@
 """What an agent reads about its own flows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -7,7 +8,9 @@ from uuid import UUID
 from audit import canonical
 from runtime.contracts import timestamps
 from runtime.contracts.api_schemas import FeedbackEvent
+from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Feedback, Flow
+from runtime.flows.queries import recorded_feedback
 from runtime.kernel import budget_rules
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
@@ -21,6 +24,7 @@ class FeedbackPage:
 
     events: tuple[FeedbackEvent, ...]
     next: int
+    tampered: Sequence[Mismatch] = ()
 
 
 def get_flow(*, agent: Agent, dfid: UUID) -> Flow | None:
@@ -29,17 +33,27 @@ def get_flow(*, agent: Agent, dfid: UUID) -> Flow | None:
 
 
 def page(*, flow: Flow, after: int) -> FeedbackPage:
-    """At most MAX_EVENTS events of a flow past `after`."""
-    events = tuple(map(read, Feedback.objects.filter(flow=flow, seq__gt=after).order_by("seq")[:MAX_EVENTS]))
+    """At most MAX_EVENTS events of a flow past `after`; none where one is not what the ledger recorded."""
+    rows = list(Feedback.objects.filter(flow=flow, seq__gt=after).order_by("seq")[:MAX_EVENTS])
+    tampered = recorded_feedback.compare(flow, rows)
+    if tampered:
+        return FeedbackPage(events=(), next=after, tampered=tampered)
+    events = tuple(map(read, rows))
     return FeedbackPage(events=events, next=events[-1].seq if events else after)
 
 
-def latest(*, flow: Flow, count: int) -> tuple[FeedbackEvent, ...]:
-    """The last `count` events of a flow, oldest first; the caller holds its lock."""
+def latest(*, flow: Flow, count: int) -> tuple[tuple[FeedbackEvent, ...], Sequence[Mismatch]]:
+    """The last `count` events of a flow, oldest first; the caller holds its lock.
+
+    Those that are not what the ledger recorded are left out, and named beside.
+    """
     if not flow.feedback_seq:
-        return ()
-    rows = Feedback.objects.filter(flow=flow).order_by("-seq")[:count]
-    return tuple(reversed([read(row) for row in rows]))
+        return (), ()
+    rows = list(Feedback.objects.filter(flow=flow).order_by("-seq")[:count])
+    tampered = recorded_feedback.compare(flow, rows)
+    bad = {item.row_id for item in tampered}
+    whole = [read(row) for row in rows if f"{flow.dfid} {row.seq}" not in bad]
+    return tuple(reversed(whole)), tampered
 
 
 def read(row: Feedback) -> FeedbackEvent:

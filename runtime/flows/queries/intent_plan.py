@@ -32,7 +32,7 @@ class IntentPlan:
 
     Where the stored requests cannot be read there are no steps: nothing can be called, and nothing is retried
     forever. `is_followed` says that routes or writes of the kind may follow a result. `redact` is what is
-    replaced in a receipt before anything reads it.
+    replaced in a receipt before anything reads it, and `labels` what the results are labelled with.
     """
 
     steps: tuple[StepRequest, ...] = ()
@@ -40,6 +40,7 @@ class IntentPlan:
     on_unknown: OnUnknown = OnUnknown.PERSON
     is_followed: bool = False
     redact: tuple[Redaction, ...] = ()
+    labels: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, intent: Intent) -> "IntentPlan":
@@ -116,4 +117,5 @@ def _parse(requests: bytes) -> IntentPlan:
         on_unknown=rendered.on_unknown,
         is_followed=rendered.followed,
         redact=rendered.redact,
+        labels=rendered.labels,
     )

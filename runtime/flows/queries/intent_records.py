@@ -306,6 +306,7 @@ _TAKES: Mapping[Kind, Callable[[IntentRecord, Mapping[str, Any]], None]] = {
     Kind.ATTEMPT_FINISHED: _finish,
     Kind.ATTEMPT_SETTLED: _settle,
     Kind.TASK_OPENED: _await,
+    Kind.CALLBACK_AWAITED: _await,
     Kind.SAGA_ADVANCED: _advance,
     Kind.SAGA_DIRTIED: _turn_back,
     Kind.ROUTE_TAKEN: _take_route,

@@ -6,6 +6,7 @@ from uuid import UUID
 from audit import actors, events
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import AGENT_STATUS_CODES, ProblemCode
+from runtime.contracts.source_labels import LabelSource
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.flows.models import Flow
 from runtime.flows.queries import children
@@ -15,6 +16,7 @@ from runtime.kernel import flow_tree
 from runtime.kernel.flow_tree import Delegation, Refusal
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
+from runtime.registry.services import agent_labels
 
 
 def lock_parent(*, dfid: UUID, tenant: str) -> Flow | None:
@@ -73,11 +75,18 @@ def refuse(*, parent: Flow | None, agent: Agent) -> Problem | None:
 
 
 def record(*, parent: Flow, child: Flow) -> None:
-    """Note a new child in its parent's row and stream."""
+    """Note a new child in its parent's row and stream; its agent gets the labels of the parent's."""
     Flow.objects.filter(pk=parent.pk).update(children_opened=parent.children_opened + 1)
     actor = actors.agent(child.agent.agent_id)
     journal = Journal(flow=parent, actor=actor, at=child.opened_at)
     journal.add(events.ChildOpened(child_dfid=str(child.pk), agent_id=child.agent.agent_id))
+    agent_labels.pass_on(
+        giver=parent.agent,
+        agent=child.agent,
+        because=LabelSource.PARENT,
+        source=str(parent.pk),
+        at=child.opened_at,
+    )
     journal.write()
 
 

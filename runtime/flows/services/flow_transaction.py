@@ -1,4 +1,4 @@
-"""What one transaction adds to one flow: moves, entries and feedback, written once, last."""
+"""What one transaction adds to one flow: moves, entries, feedback and answers, written once, last."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,14 +8,16 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from audit import actors, canonical, events, ledger, statements
+from audit import actors, canonical, events, ledger, statements, told
 from audit.records import emission as emission_of
 from audit.records.fold import Rules
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, FeedbackType, FlowState
-from runtime.core import transactions
+from runtime.core import idempotency, recorded_answers, transactions
+from runtime.core.idempotency import IdempotentRequest
+from runtime.core.models import Answer
 from runtime.flows.models import Feedback, Flow
-from runtime.flows.queries import calls_in_doubt, children, judged_rules
+from runtime.flows.queries import calls_in_doubt, children, judged_rules, recorded_feedback
 from runtime.flows.services import flow_cancellation
 from runtime.kernel import lifecycle
 from runtime.resources.services import reservations
@@ -55,6 +57,7 @@ class Journal:
     at: datetime
     entries: list[events.Event] = field(default_factory=list)
     feedback: list[Feedback] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     other_streams: dict[str, list[events.Event]] = field(default_factory=dict)
     # What the record takes from the rules of verdicts of this transaction, by proposal.
     rules: dict[str, Rules] = field(default_factory=dict)
@@ -95,7 +98,14 @@ class Journal:
                 event_type=event_type,
                 at=self.at,
                 body=canonical.encode(dict(body)),
+                salt=told.new_salt(),
             )
+        )
+
+    def keep_answer(self, *, agent_pk: int, call: IdempotentRequest, body: bytes) -> None:
+        """Keep a decided answer for repeats of its call, with a commitment to it in an entry of this flow."""
+        self.answers.append(
+            idempotency.decided(agent_pk=agent_pk, call=call, body=body, at=self.at, dfid=self.flow.dfid)
         )
 
     def hold_feedback(self) -> list[dict[str, Any]]:
@@ -125,7 +135,6 @@ class Journal:
             # Whatever the way out, a flow that ends no longer holds anything, and stops what works for it.
             self._stop_children(self.flow)
             self.add(*reservations.settle(flow=self.flow, at=self.at))
-        statements.insert(self.feedback)
         emission = emission_of.prepare(
             tenant=self.flow.tenant,
             dfid=self.flow.dfid,
@@ -141,6 +150,7 @@ class Journal:
             # A record of the end waits for its scorecard, until one is made that has it.
             self.flow.score_due = emission.row.terminal and not emission.is_scored
             self.add(emission.event)
+        committed = self._store_told(entry_seq=self.flow.head_seq + len(self.entries))
         head = ledger.append(
             tenant=self.flow.tenant,
             stream=str(self.flow.dfid),
@@ -150,17 +160,42 @@ class Journal:
             actor=self.actor,
             at=self.at,
             events=self.entries,
+            told=committed,
         )
         self.flow.head_seq, self.flow.head_hash = head.seq, head.hash
         self.flow.version = self.version_read + 1
         self.flow.updated_at = self.at
-        written = {name: getattr(self.flow, name) for name in _WRITTEN}
-        if _CHANGED.run(dfid=self.flow.dfid, version_read=self.version_read, **written) != 1:
-            raise transactions.ConcurrentUpdateError
+        if not statements.is_waiting(self.flow):
+            self._store_flow()
+        self.flow.is_new = False
         for stream, entries in sorted(self.other_streams.items()):
             ledger.append_to(
                 tenant=self.flow.tenant, stream=stream, actor=self.actor, at=self.at, events=entries
             )
+
+    def _store_flow(self) -> None:
+        written = {name: getattr(self.flow, name) for name in _WRITTEN}
+        if _CHANGED.run(dfid=self.flow.dfid, version_read=self.version_read, **written) != 1:
+            raise transactions.ConcurrentUpdateError
+
+    def _store_told(self, *, entry_seq: int) -> dict[str, Any]:
+        """Write what the agent is told and answered; the commitments to it, for the entry of that number."""
+        rows: list[Feedback | Answer] = [*self.feedback, *self.answers]
+        for row in rows:
+            row.entry_seq = entry_seq
+        statements.insert(self.feedback)
+        statements.insert(self.answers)
+        committed: dict[str, Any] = {}
+        if self.feedback:
+            committed[told.FEEDBACK] = {
+                str(event.seq): recorded_feedback.commitment_of(event) for event in self.feedback
+            }
+        if self.answers:
+            committed[told.ANSWERS] = {
+                recorded_answers.name_of(answer): recorded_answers.commitment_of(answer)
+                for answer in self.answers
+            }
+        return committed
 
     def _rules_behind(self, said: Mapping[str, Any]) -> Rules:
         """What the record takes from the rules of a verdict, whose entry says this."""

@@ -1,5 +1,7 @@
 """Flows from the agent's side: open one, withdraw it, close it (DIR paper, 4)."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -16,12 +18,34 @@ from runtime.epochs.services import epochs
 from runtime.flows.models import Flow
 from runtime.flows.services import delegation, flow_cancellation, locks
 from runtime.flows.services.flow_transaction import Journal
-from runtime.registry.models import Agent
+from runtime.registry.models import Agent, Session
 from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agents
 from runtime.resources.services import budgets
 
 DEFAULT_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FlowClaims:
+    """What is said of a new flow: where it runs, by its key or by the agent, and for which user it acts."""
+
+    environment: str = ""
+    environment_of_key: bool = False
+    delegated_user_id: str | None = None
+
+    @classmethod
+    def of(cls, session: Session, *, delegated_user_id: str | None) -> "FlowClaims":
+        """Those of a flow that is opened in a session."""
+        return cls(
+            environment=session.environment,
+            environment_of_key=bool(session.key.environment),
+            delegated_user_id=delegated_user_id,
+        )
+
+
+def begin_no_more(journal: Journal) -> None:
+    """A flow with which nothing else begins."""
 
 
 @transactions.retried
@@ -31,9 +55,13 @@ def open_flow(
     trigger: Any,
     traceparent: str = "",
     parent_dfid: UUID | None = None,
+    claims: FlowClaims = FlowClaims(),
     repeatable: IdempotentRequest | None = None,
+    also_begin: Callable[[Journal], None] = begin_no_more,
 ) -> api_schemas.FlowState | Problem:
     """Open a flow of `agent`. `trigger` is plain JSON; the ledger holds a commitment to it.
+
+    `also_begin` adds what else begins with it to the journal, in the same transaction.
 
     With `parent_dfid` it is a child, which ends with its parent at the latest: 404 where the parent's agent
     does not delegate to this one, 409 where the parent has ended or the family is as large as it may be.
@@ -53,18 +81,21 @@ def open_flow(
     refused = None if parent_dfid is None else delegation.refuse(parent=parent, agent=agent)
     if refused is not None:
         return refused
-    journal = begin(agent=agent, trigger=trigger, traceparent=traceparent, parent=parent)
-    journal.write()
-    if parent is not None:
-        delegation.record(parent=parent, child=journal.flow)
+    journal = begin(agent=agent, trigger=trigger, traceparent=traceparent, parent=parent, claims=claims)
+    also_begin(journal)
     opened = _state(journal.flow)
     if repeatable is not None:
         body = canonical.encode(api_schemas.plain(opened))
-        idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=clock.now())
+        journal.keep_answer(agent_pk=agent.pk, call=repeatable, body=body)
+    journal.write()
+    if parent is not None:
+        delegation.record(parent=parent, child=journal.flow)
     return opened
 
 
-def begin(*, agent: Agent, trigger: Any, traceparent: str, parent: Flow | None) -> Journal:
+def begin(
+    *, agent: Agent, trigger: Any, traceparent: str, parent: Flow | None, claims: FlowClaims = FlowClaims()
+) -> Journal:
     """The journal of a new flow of `agent`, with the entry of its opening; the caller writes it.
 
     `parent` is locked, and may have this child; once the journal is written, `delegation.record` tells it.
@@ -84,6 +115,7 @@ def begin(*, agent: Agent, trigger: Any, traceparent: str, parent: Flow | None) 
         opened_at=at,
         updated_at=at,
     )
+    flow.is_new = True
     statements.insert([flow])
     budgets.open_for(flow=flow, manifest=manifest)
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=flow.opened_at)
@@ -95,6 +127,10 @@ def begin(*, agent: Agent, trigger: Any, traceparent: str, parent: Flow | None) 
             ),
             parent_dfid=None if parent is None else str(parent.pk),
             traceparent=traceparent or None,
+            environment=claims.environment,
+            environment_of_key=claims.environment_of_key,
+            delegated_user_id=claims.delegated_user_id,
+            told_recorded=True,
         )
     )
     return journal
@@ -157,13 +193,33 @@ def lock_open(
     flow = locks.lock_own(agent=agent, dfid=dfid)
     if flow is None:
         return not_found()
-    if flow.state in ENDED:
-        return Problem(
-            code=ProblemCode.FLOW_NOT_OPEN,
-            detail=f"The flow is {flow.state}{once_ended}",
-            dfid=str(flow.dfid),
-        )
-    return flow
+    return refuse_ended(flow, once_ended=once_ended) or flow
+
+
+def refuse_ended(flow: Flow, *, once_ended: str) -> Problem | None:
+    """409 FLOW_NOT_OPEN with the flow's state and `once_ended`; None for a flow that has not ended."""
+    if flow.state not in ENDED:
+        return None
+    return Problem(
+        code=ProblemCode.FLOW_NOT_OPEN,
+        detail=f"The flow is {flow.state}{once_ended}",
+        dfid=str(flow.dfid),
+    )
+
+
+def lock_for_call(
+    *, agent: Agent, dfid: UUID, call: IdempotentRequest | None, makes: str, once_ended: str
+) -> Flow | bytes | Problem:
+    """`lock_open` for a call that may be repeated: then the first answer, also once the flow has ended."""
+    flow = locks.lock_own(agent=agent, dfid=dfid)
+    if flow is None:
+        return not_found()
+    if call is not None:
+        # The flow's lock lets one of several equal calls through at a time: the rest find its answer.
+        stored = idempotency.find_response(agent_pk=agent.pk, call=call, makes=makes, dfid=flow.dfid)
+        if stored is not None:
+            return stored
+    return refuse_ended(flow, once_ended=once_ended) or flow
 
 
 def _state(flow: Flow) -> api_schemas.FlowState:

@@ -1,5 +1,10 @@
-"""Row locks in their one order: root flow, children, agent, state, budgets, intent, escalation, heads."""
+"""Row locks in their one order: root flow, children, agent, state, budgets, intent, escalation, heads.
 
+Flows and agents are locked without their keys: a row that only refers to one, such as a message about a flow,
+is written meanwhile, and its transaction need not keep to the order.
+"""
+
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -8,6 +13,7 @@ from django.db.models import QuerySet
 from audit import statements
 from runtime.flows.models import Flow, Intent
 from runtime.flows.queries import children
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.registry.models import Agent
 from runtime.registry.services import agents
 
@@ -21,7 +27,7 @@ def lock_flow(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
     flow = lock_one(dfid=dfid, tenant=tenant)
     parents = [flow.pk] if flow is not None and flow.children_opened else []
     while parents:
-        below = children.open_below(parents).select_for_update(of=("self",))
+        below = children.open_below(parents).select_for_update(of=("self",), no_key=True)
         parents = [child.pk for child in below if child.children_opened]
     return flow
 
@@ -38,7 +44,7 @@ def lock_one(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
 
 
 def _flow(*, dfid: UUID) -> QuerySet[Flow]:
-    return Flow.objects.select_for_update().filter(dfid=dfid)
+    return Flow.objects.select_for_update(no_key=True).filter(dfid=dfid)
 
 
 def _flow_of(*, dfid: UUID, tenant: str) -> QuerySet[Flow]:
@@ -49,7 +55,8 @@ def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Int
     """An intent and its flow, the flow locked first; None where there is no such intent.
 
     The agent is locked between them where the intent has several steps: a partially executed flow locks it.
-    A claim asks for it `with_agent`: no right is withdrawn between its check and its commit.
+    A claim asks for it `with_agent`: no right is withdrawn between its check and its commit. Where results
+    label the agent it is locked right after: who locks an intent holds its flow, so that is no other order.
     """
     known = _KNOWN.first(intent_id=intent_id)
     if known is None:
@@ -60,9 +67,44 @@ def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Int
     intent = _INTENT.first(intent_id=intent_id)
     if flow is None or intent is None:
         return None
+    if agent is None and IntentPlan.of(intent).labels:
+        agent = agents.lock_by_pk(pk=agent_pk)
     if agent is not None:
         flow.agent = agent
     return flow, intent
+
+
+def lock_intents(*, intent_ids: Sequence[UUID]) -> list[tuple[Flow, Intent]]:
+    """Several intents with their flows and agents, as far as they can be locked together.
+
+    Left out are those whose flow someone else has locked, whose flow has children, which would have to be
+    locked after it, and a second one of a flow. No flow is waited for, since the agents of others are locked
+    after it; agents are, in the order of their keys.
+    """
+    known = dict(_FLOWS_OF.rows(intent_ids=list(intent_ids)))
+    flows = {flow.pk: flow for flow in _FREE_FLOWS.rows(dfids=sorted(set(known.values())))}
+    agent_pks = sorted({flow.agent_id for flow in flows.values()})
+    locked = {pk: agents.lock_by_pk(pk=pk) for pk in agent_pks}
+    first = {dfid: intent_id for intent_id, dfid in reversed(known.items()) if dfid in flows}
+    found = []
+    for intent in _INTENTS.rows(intent_ids=sorted(first.values())):
+        flow = flows[intent.flow_id]
+        flow.agent = locked[flow.agent_id]
+        found.append((flow, intent))
+    return found
+
+
+def _flows_of(*, intent_ids: list[UUID]) -> QuerySet[Intent, tuple[UUID, UUID]]:
+    return Intent.objects.filter(intent_id__in=intent_ids).values_list("intent_id", "flow_id")
+
+
+def _free_flows(*, dfids: list[UUID]) -> QuerySet[Flow]:
+    rows = Flow.objects.select_for_update(no_key=True, skip_locked=True)
+    return rows.filter(dfid__in=dfids, children_opened=0)
+
+
+def _intents(*, intent_ids: list[UUID]) -> QuerySet[Intent]:
+    return Intent.objects.select_for_update().filter(intent_id__in=intent_ids).order_by("intent_id")
 
 
 def _known(*, intent_id: UUID) -> QuerySet[Intent, tuple[UUID, int, int]]:
@@ -77,3 +119,6 @@ _FLOW: Final = statements.Read(_flow)
 _FLOW_OF: Final = statements.Read(_flow_of)
 _KNOWN: Final = statements.Read(_known)
 _INTENT: Final = statements.Read(_intent)
+_FLOWS_OF: Final = statements.Read(_flows_of)
+_FREE_FLOWS: Final = statements.Read(_free_flows)
+_INTENTS: Final = statements.Read(_intents)

@@ -36,6 +36,15 @@ ENDS: Final[Mapping[State, str]] = {
 
 @require_safe
 @signed_in
+def verifier(request: HttpRequest) -> HttpResponse:
+    """The offline verifier by itself, for who takes no program from the pack that it is to check."""
+    response = HttpResponse(export.verifier(), content_type="text/x-python; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="verify.py"'
+    return response
+
+
+@require_safe
+@signed_in
 def download(request: HttpRequest, dfid: UUID) -> HttpResponse:
     """Return the pack, sealed up to the newest entries; with `?ready=1` the one made a moment ago."""
     place = _place(request, dfid)

@@ -19,7 +19,7 @@ from runtime.execution.views import saga_steps
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.flows.queries import children, flow_search, recorded_flow, saga_progress
 from runtime.flows.queries.recorded_flow import RecordedFlow
-from runtime.flows.views import duration_bar, erased_words, flow_words, timeline
+from runtime.flows.views import consultations_shown, duration_bar, erased_words, flow_words, timeline
 from runtime.guards.queries import review_list
 from runtime.guards.views import review_presenters
 from runtime.proposals.views import proposal_presenters
@@ -134,6 +134,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
             ],
         }
         wrong = known.compare_trigger(flow)
+        context["consultations"] = consultations_shown.of_flow(flow)
     if wrong is None:
         context["trigger"] = labels.pretty(canonical.decode(bytes(flow.trigger)))
     else:

@@ -14,7 +14,7 @@ from runtime.flows.queries.intent_records import IntentRecord
 # An intent without an outcome, by the state in which no worker may take it.
 AT_REST: Mapping[str, Badge] = {
     states.IntentState.IN_DOUBT: Badge("warn", "ask", "In doubt"),
-    states.IntentState.AWAITING: Badge("info", "user", "Awaiting a task"),
+    states.IntentState.AWAITING: Badge("info", "user", "Awaiting an answer"),
     states.IntentState.WITH_PERSON: Badge("warn", "refer", "With a person"),
     states.IntentState.CANCELLED: labels.OUTCOMES[states.OutcomeStatus.CANCELLED],
 }

@@ -6,8 +6,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from audit import canonical
 from audit.access.permissions import signed_in, tenant_of
 from audit.events import Kind
+from audit.packs import export
 from audit.sealing import proofs, witnesses
 from runtime.core import clock, paging
 from runtime.core.views import query_params
@@ -47,6 +49,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "kinds": list(Kind),
         "filtered": bool(stream or kind),
         "paged": bool(before),
+        "verifier_digest": canonical.digest(export.verifier()),
         **_checkpoint(),
     }
     return render(

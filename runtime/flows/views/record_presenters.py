@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.urls import reverse
 
 from audit.assessments import Assessment, Correction
-from audit.records import dsse, evaluators
+from audit.records import dsse, evaluators, fold
 from audit.records.feedback import FeedbackShown
 from audit.records.queries import OtherRecord, Read, Record, Superseded
 from audit.records.statuses import Status
@@ -177,7 +177,9 @@ def _approvers(document: Mapping[str, Any]) -> list[str]:
 def shown(record: Record, ring: Keyring) -> dict[str, Any]:
     """The parts of one record, for its page."""
     document = record.document
-    named = [*_approvers(document), document["actor"]["delegated_user_id"] or ""]
+    actor = document["actor"]
+    is_claim = actor.get("delegated_user_source") == fold.BY_CLAIM
+    named = [*_approvers(document), "" if is_claim else actor["delegated_user_id"] or ""]
     names = people.names_of(named)
     at = datetime.fromisoformat(document["timestamp"])
     signed = ring.verify(dsse.statement(record.body), record.signature, record.key_id, at=at)
@@ -197,6 +199,7 @@ def shown(record: Record, ring: Keyring) -> dict[str, Any]:
         "signed": SIGNED[signed],
         "signature": record.signature.hex(),
         "person": labels.actor_words(named[-1], names) if named[-1] else "",
+        "claimed_user": actor["delegated_user_id"] if is_claim else "",
         "inputs": [reference(record.dfid, item) for item in _inputs(document)],
         "evidence": [reference(record.dfid, item) for item in document["evidence_refs"]],
         "policies": [
@@ -276,4 +279,9 @@ def reference(dfid: str, text: str) -> Reference:
             return Reference("Evidence", f"revision {revision}", digest, url)
         case "proposal" | "verdict" | "outcome":
             return Reference(what.capitalize(), "", digest, reverse("flow", args=[dfid]))
+        case "memory":
+            return Reference("Memory", name, digest, "")
+        case "rule_output" | "decision_package":
+            said = what.replace("_", " ").capitalize()
+            return Reference(said, name, digest, reverse("flow", args=[dfid]))
     return Reference(what.capitalize(), "", rest, "")

@@ -15,6 +15,18 @@ def compare_guard(row: Guard) -> mismatches.Mismatch | None:
     )
 
 
+def compare_request(row: Review) -> mismatches.Mismatch | None:
+    """Whether a review that a person requested is the one that the flow's entry records, in one query."""
+    kinds = (Kind.REVIEW_REQUESTED,)
+    told = queries.list_payloads(tenant=row.tenant, stream=str(row.flow_id), kinds=kinds)
+    recorded = [said["reason"] for _, said in told if said["review_id"] == str(row.pk)]
+    if recorded and recorded[0] == row.request_reason:
+        return None
+    return mismatches.of_values(
+        "review.request_reason", str(row.pk), recorded[0] if recorded else "", row.request_reason
+    )
+
+
 def compare_findings(row: Review) -> mismatches.Mismatch | None:
     """Whether what a guard found is what was committed to, in two queries."""
     kinds = (Kind.REVIEW_FLAGGED,)

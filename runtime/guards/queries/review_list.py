@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from audit import canonical
-from runtime.contracts.guard import GuardRunState, ReviewResult, ReviewState
+from runtime.contracts.guard import GuardRunState, ReviewOrigin, ReviewResult, ReviewState
 from runtime.core import paging
 from runtime.flows.models import Intent
 from runtime.guards.models import Guard, GuardRun, Review
@@ -97,7 +97,7 @@ def list_groups(*, tenant: str) -> list[Group]:
     found: dict[tuple[str, str, tuple[str, ...]], list[UUID]] = defaultdict(list)
     for review in _findings_of(Review.objects.of(tenant)):
         codes = codes_of(review)
-        if codes:
+        if codes and review.guard is not None:
             found[review.agent.agent_id, review.guard.guard_id, codes].append(review.pk)
     groups = [
         Group(agent_id=agent_id, guard_id=guard_id, codes=codes, review_ids=tuple(review_ids[:PAGE]))
@@ -110,6 +110,8 @@ def list_groups(*, tenant: str) -> list[Group]:
 def list_alike_ids(*, review: Review) -> list[UUID]:
     """The open reviews of its agent and guard with its findings, surest first; with itself if it is open."""
     codes = codes_of(review)
+    if review.origin != ReviewOrigin.GUARD:
+        return []
     rows = Review.objects.of(review.tenant).filter(agent=review.agent_id, guard=review.guard_id)
     return [row.pk for row in _findings_of(rows) if codes and codes_of(row) == codes][:PAGE]
 
@@ -123,7 +125,7 @@ def list_alike(*, review: Review) -> list[Review]:
 
 def _findings_of(rows: QuerySet[Review]) -> QuerySet[Review]:
     """The open ones with their findings and without the rest, surest first; at most GROUPED."""
-    light = rows.filter(state=ReviewState.OPEN).select_related("agent", "guard")
+    light = rows.filter(state=ReviewState.OPEN, origin=ReviewOrigin.GUARD).select_related("agent", "guard")
     shown = light.only("findings", "agent__agent_id", "guard__guard_id")
     return shown.order_by("-confidence_bps", "flagged_at", "pk")[:GROUPED]
 
@@ -159,7 +161,7 @@ def get_intent(*, review: Review) -> Intent | None:
 
 def list_of_flow(*, dfid: UUID) -> list[Review]:
     """The open reviews of one flow, surest first."""
-    rows = Review.objects.filter(flow_id=dfid, state=ReviewState.OPEN).select_related("guard")
+    rows = Review.objects.filter(flow_id=dfid, state=ReviewState.OPEN).select_related("guard", "memory")
     return list(rows.order_by("-confidence_bps", "flagged_at")[:PAGE])
 
 
@@ -201,4 +203,4 @@ def rate_guards(*, tenant: str, now: datetime) -> list[Rating]:
 
 
 def _whole(tenant: str) -> QuerySet[Review]:
-    return Review.objects.of(tenant).select_related("agent", "guard", "flow", "proposal")
+    return Review.objects.of(tenant).select_related("agent", "guard", "flow", "proposal", "memory")

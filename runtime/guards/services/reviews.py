@@ -100,6 +100,7 @@ def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, acto
     if flow is None:
         return Problem(code=ProblemCode.NOT_FOUND, detail="No review has this id.")
     review = Review.objects.select_for_update(of=("self",)).select_related("guard").get(pk=review_id)
+    guard_id = "" if review.guard is None else review.guard.guard_id
     if review.state != ReviewState.OPEN:
         return Problem(
             code=ProblemCode.REVIEW_CLOSED,
@@ -110,9 +111,7 @@ def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, acto
     review.reviewed_by, review.reviewed_at = actor, journal.at
     review.save(update_fields=["state", "result", "note", "reviewed_by", "reviewed_at"])
     journal.add(
-        events.ReviewClosed(
-            review_id=str(review.pk), guard_id=review.guard.guard_id, result=result, note=review.note
-        )
+        events.ReviewClosed(review_id=str(review.pk), guard_id=guard_id, result=result, note=review.note)
     )
     journal.write()
     return review

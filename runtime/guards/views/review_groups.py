@@ -47,7 +47,8 @@ def close(request: HttpRequest) -> HttpResponse:
         return error_page.page(request, _invalid(_NONE_TICKED), back=back)
     first = _review_or_404(request, ids[0])
     given = review_list.list_by_id(tenant=tenant, ids=ids)
-    if len({(row.agent_id, row.guard_id, review_list.codes_of(row)) for row in given}) > 1:
+    kinds = {(row.agent_id, row.guard_id, review_list.codes_of(row)) for row in given}
+    if len(kinds) > 1 or first.guard is None:
         return error_page.page(request, _invalid(_NOT_ALIKE), back=back)
     form = review_pages.ReviewForm(request.POST)
     if not form.is_valid():
@@ -82,10 +83,11 @@ def _page(
     alike = review_list.list_alike(review=review)
     for row in alike:
         known = recorded_flow.of_flow(tenant=row.tenant, dfid=row.flow_id)
-        mismatches.require(known.compare_proposal(row.proposal), recorded_guards.compare_findings(row))
+        is_asked = None if row.proposal is None else known.compare_proposal(row.proposal)
+        mismatches.require(is_asked, recorded_guards.compare_findings(row))
     context = {
         "agent_id": review.agent.agent_id,
-        "guard_id": review.guard.guard_id,
+        "guard_id": review.asked_by,
         "rows": [review_pages.row(row) | {"ticked": ticked is None or row.pk in ticked} for row in alike],
         "form": form,
         "answers": review_pages.answers(form),

@@ -1,6 +1,6 @@
 """Reviews of what soft guards flag: everyone reads, operators and seniors close them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,11 +15,18 @@ from audit import canonical
 from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
 from audit.access.roles import Permission
 from audit.verification.verify import UNREADABLE
-from runtime.contracts.guard import FindingCode, GuardDocument, ReviewResult, ReviewState, text
+from runtime.contracts.guard import (
+    FindingCode,
+    GuardDocument,
+    ReviewResult,
+    ReviewState,
+    text,
+)
 from runtime.contracts.problem import Problem
 from runtime.core import clock, mismatches, paging
 from runtime.core.views import error_page, labels, query_params
 from runtime.core.views.forms import ActionForm, ReasonForm, RequiredText
+from runtime.flows.models import Proposal
 from runtime.flows.queries import recorded_flow
 from runtime.flows.views import erased_words
 from runtime.guards.models import Review
@@ -30,6 +37,8 @@ from runtime.kernel import effects
 from runtime.kernel.guards import confidence
 from runtime.proposals.views import proposal_presenters
 from runtime.registry.queries import people
+from runtime.state.models import MemoryItem
+from runtime.state.queries import memory_entries
 
 LONGEST = reviews.MAX_NOTE_CHARS
 MOST_KEPT = review_list.PAGE
@@ -106,7 +115,7 @@ def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
     erased = erased_words.find(review.flow)
     if erased is not None:
         return erased_words.page(request, erased, what="review")
-    return render(request, "runtime/review.html", _detail(request, review))
+    return _page(request, review)
 
 
 @require_POST
@@ -116,8 +125,7 @@ def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
     review = _review_or_404(request, review_id)
     form = ReviewForm(request.POST)
     if not form.is_valid():
-        context = _detail(request, review) | {"form": form, "answers": answers(form)}
-        return render(request, "runtime/review.html", context, status=400)
+        return _page(request, review, form)
     result = ReviewResult(form.cleaned_data["result"])
     answer = reviews.close(
         tenant=review.tenant,
@@ -185,56 +193,91 @@ def _review_or_404(request: HttpRequest, review_id: UUID) -> Review:
 
 def row(review: Review) -> dict[str, Any]:
     found, sure = _findings(review), review.confidence_bps
-    return {
+    shown = {
         "review": review,
         "is_waiting": review.state == ReviewState.OPEN,
         "url": reverse("review", args=[review.pk]),
+        "result": review_presenters.RESULTS.get(review.result),
+        "stopped": review.agent_suspended,
+    }
+    if review.proposal is None:
+        return shown | {"words": effects.visible(review.request_reason), "kind": review.flow.policy_kind}
+    return shown | {
         "confidence": text(sure),
         "tone": "danger" if sure >= SURE_BPS else "warn" if sure >= LIKELY_BPS else "idle",
         "words": found[0]["message"] if found else NO_FINDINGS if review.findings else ERASED,
         "more": max(0, len(found) - 1),
         "kind": review.proposal.policy_kind,
-        "result": review_presenters.RESULTS.get(review.result),
-        "stopped": review.agent_suspended,
     }
 
 
-def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
-    known = recorded_flow.of_flow(tenant=review.tenant, dfid=review.flow_id)
-    mismatches.require(
-        known.compare_proposal(review.proposal),
-        known.compare_verdict(review.proposal.verdict),
-        recorded_guards.compare_findings(review),
-    )
-    proposal, names = review.proposal, people.names_of([review.reviewed_by, review.proposal.author])
+def _page(request: HttpRequest, review: Review, form: ReviewForm | None = None) -> HttpResponse:
+    if review.memory is not None:
+        template, parts = "runtime/review_memory.html", _of_memory(review, review.memory)
+        words = review_presenters.MEMORY_ANSWERS
+    elif review.proposal is not None:
+        template, parts = "runtime/review.html", _of_guard(review, review.proposal)
+        words = review_presenters.ANSWERS
+    else:  # the constraint of the row forbids it
+        raise Http404
     intent = review_list.get_intent(review=review)
     shown = row(review)
     is_open = shown["is_waiting"]
-    return shown | {
+    context = shown | {
         "is_open": is_open,
         "state": labels.badge(review_presenters.REVIEW_STATES, review.state),
-        "findings": _findings(review),
-        "proposal": proposal_presenters.shown(proposal, names),
-        "effect": canonical.decode(bytes(proposal.verdict.body))["effect"],
         "stop_words": review_presenters.STOPS[review.emergency_stop],
         "intent_state": "" if intent is None else intent.state,
-        "reviewed_by": labels.actor_words(review.reviewed_by, names),
         "may_review": may(request.user, Permission.REVIEW),
         "may_stop": may(request.user, Permission.STOP),
         "may_edit": may(request.user, Permission.MANAGE_REGISTRY),
         "place": review_list.place_of(review) if is_open else None,
         "alike": len(review_list.list_alike_ids(review=review)) if is_open else 0,
         "longest": LONGEST,
-        "answers": answers(),
+        "form": form,
+        "answers": answers(form, words),
+    }
+    return render(request, template, context | parts, status=200 if form is None else 400)
+
+
+def _of_guard(review: Review, proposal: Proposal) -> dict[str, Any]:
+    known = recorded_flow.of_flow(tenant=review.tenant, dfid=review.flow_id)
+    mismatches.require(
+        known.compare_proposal(proposal),
+        known.compare_verdict(proposal.verdict),
+        recorded_guards.compare_findings(review),
+    )
+    names = people.names_of([review.reviewed_by, proposal.author])
+    return {
+        "findings": _findings(review),
+        "proposal": proposal_presenters.shown(proposal, names),
+        "effect": canonical.decode(bytes(proposal.verdict.body))["effect"],
+        "reviewed_by": labels.actor_words(review.reviewed_by, names),
     }
 
 
-def answers(form: ReviewForm | None = None) -> list[dict[str, Any]]:
+def _of_memory(review: Review, item: MemoryItem) -> dict[str, Any]:
+    mismatches.require(recorded_guards.compare_request(review), memory_entries.compare_written(item))
+    names = people.names_of([review.reviewed_by, review.requested_by])
+    return {
+        "item": item,
+        "question": "Did the memory affect this flow?",
+        "value": labels.visible_lines(labels.stored_value(item.value)),
+        "reason": labels.visible_lines(review.request_reason),
+        "requested_by": labels.actor_words(review.requested_by, names),
+        "reviewed_by": labels.actor_words(review.reviewed_by, names),
+    }
+
+
+def answers(
+    form: ReviewForm | None = None,
+    words: Mapping[ReviewResult, tuple[str, str]] = review_presenters.ANSWERS,
+) -> list[dict[str, Any]]:
     """Return the two answers of the form, each with its key; chosen is what was entered."""
     entered = "" if form is None else form["result"].value()
     return [
         {"value": value.value, "word": word, "key": key, "chosen": value == entered}
-        for value, (word, key) in review_presenters.ANSWERS.items()
+        for value, (word, key) in words.items()
     ]
 
 

@@ -14,7 +14,9 @@ from runtime.core.views.labels import Badge
 
 F, S = FindingCode, EmergencyStop
 
-NEEDS_REVIEW = Badge("warn", "high", "Needs review", "Flagged by a soft guard. This does not block the flow.")
+NEEDS_REVIEW = Badge(
+    "warn", "high", "Needs review", "Flagged by a soft guard or a person. This does not block the flow."
+)
 REVIEW_STATES: Mapping[str, Badge] = {
     ReviewState.OPEN: Badge("warn", "clock", "Open"),
     ReviewState.REVIEWED: Badge("idle", "check", "Reviewed"),
@@ -27,6 +29,11 @@ RESULTS: Mapping[str, Badge] = {
 ANSWERS: Mapping[ReviewResult, tuple[str, str]] = {
     ReviewResult.CONFIRMED: ("Confirmed: they do not match", "y"),
     ReviewResult.FALSE_ALARM: ("False alarm", "n"),
+}
+# The same for a flow that received an item of memory.
+MEMORY_ANSWERS: Mapping[ReviewResult, tuple[str, str]] = {
+    ReviewResult.CONFIRMED: ("Confirmed: the memory affected this flow", "y"),
+    ReviewResult.FALSE_ALARM: ("False alarm: it did not", "n"),
 }
 RUN_STATES: Mapping[str, Badge] = {
     GuardRunState.PENDING: Badge("info", "clock", "Pending"),

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from audit import canonical
-from runtime.contracts.kind_steps import HumanWork, Request, Step
+from runtime.contracts.kind_steps import HumanWork, Request, Step, ToolCall, ToolUse
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import Direction
@@ -15,6 +15,8 @@ from runtime.kernel.rules import language, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
 DEFAULT_TIMEOUT_S = 10
+# The method of the Model Context Protocol that calls a tool.
+TOOL_METHOD = "tools/call"
 
 
 def render(
@@ -29,6 +31,9 @@ def render(
     """
     found = []
     for step in kind.steps:
+        if step.tool is not None:
+            found.append(_tool_calls(kind, proposal, names, step, step.tool))
+            continue
         # A simulated step without a request has method and path of its own.
         call = _call(
             kind, proposal, names, step, step.request or Request(path=f"/{step.id}"), Direction.FORWARD
@@ -39,6 +44,81 @@ def render(
             call = call.model_copy(update={"compensation": undoing})
         found.append(call)
     return tuple(found)
+
+
+def _tool_calls(
+    kind: KindDocument, proposal: ProposalDocument, names: Mapping[str, Any], step: Step, tool: ToolUse
+) -> StepRequest:
+    """The call of a tool, with the one that undoes it."""
+    call = _tool_call(proposal, names, step, tool, Direction.FORWARD)
+    undoing = None
+    if len(kind.steps) > 1 and tool.undo is not None:
+        undoing = _tool_call(proposal, names, step, tool.undo, Direction.COMPENSATE, undoes=call.key)
+    return call.model_copy(
+        update={
+            "fallback": step.id in kind.fallbacks,
+            "compensation": None
+            if undoing is None
+            else undoing.model_copy(update={"on_tool_error": tool.on_error}),
+            "on_tool_error": tool.on_error,
+        }
+    )
+
+
+def _tool_call(
+    proposal: ProposalDocument,
+    names: Mapping[str, Any],
+    step: Step,
+    tool: ToolCall,
+    direction: Direction,
+    *,
+    undoes: str | None = None,
+) -> StepRequest:
+    """One call of a tool: its own key is ours alone, since no MCP server knows any."""
+    arguments: Any = proposal.params
+    if tool.arguments is not None:
+        arguments = _map(tool.arguments, _known(proposal, names, step, key=undoes))
+    return _rendered(proposal, step, direction, method=TOOL_METHOD, path=tool.name, body=arguments)
+
+
+def _known(
+    proposal: ProposalDocument, names: Mapping[str, Any], step: Step, *, key: str | None
+) -> language.Names:
+    """What expressions of a call may read; `key` is that of the call which it undoes, or asks about."""
+    intent = {"intent_id": proposal.intent_id, "step": step.id}
+    return language.Names({**names, "intent": intent, **({} if key is None else {"key": key})})
+
+
+def _map(source: str, known: language.Names) -> dict[str, Any]:
+    """What is sent, where an expression makes it."""
+    made = canonical.normalise(language.compile_expression(source).evaluate(known))
+    if not isinstance(made, dict):
+        raise ExpressionError(ErrorCode.UNSAFE_VALUE)
+    return made
+
+
+def _rendered(
+    proposal: ProposalDocument, step: Step, direction: Direction, *, method: str, path: str, body: Any
+) -> StepRequest:
+    """A call of a step under its key; its bytes are those that JSON keeps."""
+    if not language.is_exact(body):
+        raise ExpressionError(ErrorCode.OVERFLOW)
+    return StepRequest(
+        step=step.id,
+        executor=step.executor.value,
+        target=step.target or "",
+        method=method,
+        path=path,
+        body=body,
+        key=target_key(
+            tenant=proposal.tenant,
+            dfid=proposal.dfid,
+            intent_id=proposal.intent_id,
+            step=step.id,
+            direction=direction,
+        ),
+        timeout_s=step.timeout_s or DEFAULT_TIMEOUT_S,
+    )
 
 
 def target_key(
@@ -79,9 +159,7 @@ def _call(
     undoes: str | None = None,
 ) -> StepRequest:
     """One call of a step; `undoes` is the target key of the call that it undoes."""
-    intent = {"intent": {"intent_id": proposal.intent_id, "step": step.id}}
-    undone = {} if undoes is None else {"key": undoes}
-    known = language.Names({**names, **intent, **undone})
+    known = _known(proposal, names, step, key=undoes)
     path = templates.request_path(request.path, known)
     if step.human is not None:
         body: Any = _task(step.human, proposal.params, direction)
@@ -95,30 +173,15 @@ def _call(
             **({} if undoes is None else {"compensates": undoes}),
         }
     else:
-        body = canonical.normalise(language.compile_expression(request.body).evaluate(known))
-        if not isinstance(body, dict):
-            raise ExpressionError(ErrorCode.UNSAFE_VALUE)
-    if not language.is_exact(body):
-        raise ExpressionError(ErrorCode.OVERFLOW)
-    key = target_key(
-        tenant=proposal.tenant,
-        dfid=proposal.dfid,
-        intent_id=proposal.intent_id,
-        step=step.id,
-        direction=direction,
-    )
+        body = _map(request.body, known)
+    call = _rendered(proposal, step, direction, method=request.method.value, path=path, body=body)
     probe = None
     if step.probe is not None:
-        probe = templates.request_path(step.probe.path, {**names, **intent, "key": key})
-    return StepRequest(
-        step=step.id,
-        executor=step.executor.value,
-        target=step.target or "",
-        method=request.method.value,
-        path=path,
-        body=body,
-        key=key,
-        timeout_s=step.timeout_s or DEFAULT_TIMEOUT_S,
-        probe=probe,
-        fallback=step.id in kind.fallbacks,
+        probe = templates.request_path(step.probe.path, _known(proposal, names, step, key=call.key))
+    return call.model_copy(
+        update={
+            "probe": probe,
+            "fallback": step.id in kind.fallbacks,
+            "callback_s": step.callback.deadline_s if step.callback is not None and undoes is None else None,
+        }
     )

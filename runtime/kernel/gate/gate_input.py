@@ -128,6 +128,7 @@ class Case:
                 **budget_rules.left(self.facts.compute),
             },
             "time": timestamps.named(self.now_ms),
+            "labels": list(self.facts.labels or ()),
         }
         known = language.Names(values)
         known["figures"] = {item.param: item.greater for item in work_out(self.rules.kind, known)}

@@ -61,6 +61,12 @@ STAGES: tuple[Stage, ...] = (
         applies=lambda case: case.gate.has(GateVersion.V1_2) and bool(case.kind.needs),
     ),
     Stage(
+        CheckName.TOOLS,
+        what.check_tools,
+        is_integrity=False,
+        applies=lambda case: bool(case.kind.tools),
+    ),
+    Stage(
         CheckName.WORKFLOW,
         instructions.check_workflow,
         is_integrity=False,
@@ -88,6 +94,18 @@ STAGES: tuple[Stage, ...] = (
         applies=lambda case: case.kind.follows_decision and not case.proposal.by_person,
     ),
     Stage(CheckName.CONFIDENCE, what.check_confidence, is_integrity=False),
+    Stage(
+        CheckName.AUTONOMY,
+        who_and_when.check_autonomy,
+        is_integrity=False,
+        applies=lambda case: case.facts.autonomy is not None and case.kind.has_effect,
+    ),
+    Stage(
+        CheckName.LABELS,
+        who_and_when.check_labels,
+        is_integrity=False,
+        applies=lambda case: bool(case.manifest.label_rules),
+    ),
     Stage(CheckName.APPROVALS, preview.check_approvals, is_integrity=False, applies=preview.needs_people),
     Stage(
         CheckName.RESOURCES,

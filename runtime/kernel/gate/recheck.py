@@ -105,6 +105,8 @@ def withdrawn(
             "world": {**known.world, **judgement.facts.world},
             "history": known.history if judgement.facts.history is None else judgement.facts.history,
             "steps": judgement.facts.steps,
+            # What it has received since cannot have steered it then.
+            "labels": judgement.facts.labels,
             "agent": known.agent.model_copy(update={"status": AgentStatus.ACTIVE}),
             "session_valid": True,
         }

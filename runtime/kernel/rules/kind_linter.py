@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import cache, partial
 
 from runtime.contracts import reasons
+from runtime.contracts.kind_steps import ExecutorKind
 from runtime.contracts.kind_types import JsonSchema
 from runtime.contracts.policy_kind import InvariantPlace, KindDocument, OnUnknown, RouteAction
 from runtime.contracts.states import Impact
@@ -269,11 +270,16 @@ def _walk_problems(kind: KindDocument) -> Iterator[KindProblem]:
             for field, text in texts:
                 for said in effects.lint(text, names):
                     yield KindProblem(("steps", at, "human", field), said.replace("the effect", "the text"))
-        elif step.compensate is None and at < max(in_order, default=0):
-            yield KindProblem(
-                ("steps", at), "a step before the last one needs a compensate: a later one may fail after it"
+        elif not step.is_undone and at < max(in_order, default=0):
+            undoing = "a compensate" if step.tool is None else "a tool that is its undo"
+            said = f"a step before the last one needs {undoing}: a later one may fail after it"
+            yield KindProblem(("steps", at), said)
+        if step.tool is not None and kind.on_unknown is not OnUnknown.PERSON:
+            said = (
+                "a tool of an MCP server knows no key: it is never sent again, so on_unknown must be person"
             )
-        is_asked = kind.on_unknown is OnUnknown.PROBE and step.executor.calls_target
+            yield KindProblem(("on_unknown",), said)
+        is_asked = kind.on_unknown is OnUnknown.PROBE and step.executor is ExecutorKind.HTTP
         if is_asked and step.probe is None:
             yield KindProblem(("steps", at), "with on_unknown probe an http step needs a probe")
         if step.probe is not None and not _reads_key(step.probe.path):

@@ -197,7 +197,7 @@ def _frame(walk: _Walk, at: int) -> tuple[str, list_bounds.Range] | None:
         return None
     macro, name = walk.text(at - 1), walk.text(at + 1)
     walk.macros += 1
-    schemas = {"history": scope.HISTORY_SCHEMA, **walk.schemas}
+    schemas = {"history": scope.HISTORY_SCHEMA, "labels": scope.LABELS_SCHEMA, **walk.schemas}
     found = list_bounds.find(walk.tokens, at - 1, schemas=schemas, bound=walk.bound())
     depth = 1 + len(walk.bound())
     if depth > MAX_NESTED_MACROS:

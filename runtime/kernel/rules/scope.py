@@ -23,7 +23,20 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "context": frozenset({"facts"}),
         # Without the fields that are not there where they have no value.
-        "manifest": frozenset(ManifestDocument.model_fields) - {"retry_window_s", "workflow", "confidence"},
+        "manifest": frozenset(ManifestDocument.model_fields)
+        - {
+            "retry_window_s",
+            "workflow",
+            "confidence",
+            "messages_to",
+            "message_key",
+            "advertises",
+            "autonomy",
+            "environments",
+            "label_rules",
+            "consultations",
+            "labels_end_after_s",
+        },
         "flow": frozenset({"dfid", "state", "attempts_used", "age_s", "trigger"}),
         "agent": frozenset({"agent_id", "role", "status", "owner"}),
         "history": frozenset(
@@ -42,7 +55,7 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
 PARAMS = frozenset({"params"})
 # What the runtime works out for itself (`figures`), which everything after it may read.
 WORKED_OUT = frozenset(
-    {"params", "constraints", "context", "manifest", "flow", "agent", "history", "budget", "time"}
+    {"params", "constraints", "context", "manifest", "flow", "agent", "history", "budget", "time", "labels"}
 )
 # Rules, limits, impact, constraints, predicted values and claims.
 JUDGED = WORKED_OUT | {"figures"}
@@ -73,6 +86,12 @@ HISTORY_SCHEMA: Mapping[str, Any] = {
     },
     "additionalProperties": False,
 }
+# A list of names; how many there can be hangs on the kinds that give them.
+LABELS_SCHEMA: Mapping[str, Any] = {
+    "type": "array",
+    "maxItems": 200,
+    "items": {"type": "string", "maxLength": 128},
+}
 # Of a flow only its trigger is more than a few characters.
 _FLOW_SCHEMA = {
     "type": "object",
@@ -94,6 +113,7 @@ def sizes(
         "context": shapes.WORLD,
         "flow": _FLOW,
         "history": shapes.of_schema(HISTORY_SCHEMA, HISTORY_SCHEMA),
+        "labels": shapes.of_schema(LABELS_SCHEMA, LABELS_SCHEMA),
         "seen": shapes.FACT,
         "current": shapes.FACT,
         "receipt": shapes.FACT,

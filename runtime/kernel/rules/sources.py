@@ -7,7 +7,7 @@ only one of them knew would be checked and never served, so both ask here.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from runtime.contracts.kind_steps import Step
+from runtime.contracts.kind_steps import Step, ToolCall
 from runtime.contracts.policy_kind import EvidenceNeed, KindDocument, RedLine
 from runtime.kernel.rules import scope, templates
 from runtime.kernel.rules.language import ExpressionError
@@ -133,7 +133,16 @@ def _expressions_of_step(step: Step, place: Place) -> Iterator[Standing]:
         yield Standing((*place, "request", "body"), step.request.body, scope.REQUEST)
     if step.compensate is not None and step.compensate.body is not None:
         yield Standing((*place, "compensate", "body"), step.compensate.body, scope.BY_KEY)
+    if step.tool is not None:
+        yield from _arguments(step.tool, (*place, "tool"), scope.REQUEST)
+        if step.tool.undo is not None:
+            yield from _arguments(step.tool.undo, (*place, "tool", "undo"), scope.BY_KEY)
     for at, one in enumerate(step.preconditions):
         yield Standing((*place, "preconditions", at, "require"), one.require, scope.BEFORE_STEP)
     for at, write in enumerate(step.writes):
         yield Standing((*place, "writes", at, "value"), write.value, scope.RECEIPT)
+
+
+def _arguments(call: ToolCall, place: Place, known: frozenset[str]) -> Iterator[Standing]:
+    if call.arguments is not None:
+        yield Standing((*place, "arguments"), call.arguments, known)

@@ -1,8 +1,8 @@
 """What a ruleset says of some features (IAE 3.3.2). Pure: the same ruleset and features give the same bytes.
 
-Nothing fails open. A table without one of its inputs decides nothing; a cell or rule that cannot be
-evaluated is a guardrail that is triggered; rules that contradict each other decide nothing, unless the
-declared strategy tells which of them counts.
+Nothing fails open. A table without one of its inputs decides nothing; a cell, rule or policy that cannot be
+evaluated is a guardrail that is triggered, and so is a policy that was not asked; rules that contradict each
+other decide nothing, unless the declared strategy tells which of them counts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +16,9 @@ from runtime.contracts.kind_types import Severity
 from runtime.contracts.ruleset import (
     MAX_TEXT_CHARS,
     Aggregate,
+    CedarAnswers,
+    CedarPolicy,
+    CedarRequest,
     DecidedAspect,
     DecisionTable,
     Feature,
@@ -23,6 +26,7 @@ from runtime.contracts.ruleset import (
     GuardrailTriggered,
     HitPolicy,
     MatchStatus,
+    PolicyAnswer,
     ProductionRule,
     ProposedAction,
     Retransformation,
@@ -42,6 +46,8 @@ from runtime.kernel.rulesets import tables
 from runtime.kernel.rulesets.tables import CellFailedError, Table
 
 SCHEMA_VERSION = "1.0"
+# The guardrail of a ruleset with `must_permit`.
+NO_PERMIT = "NO_PERMIT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +88,18 @@ class _Found:
 
 
 def evaluate(
-    ruleset: RulesetDocument, features: Mapping[str, Any], ages_s: Mapping[str, int] | None = None
+    ruleset: RulesetDocument,
+    features: Mapping[str, Any],
+    ages_s: Mapping[str, int] | None = None,
+    cedar: CedarAnswers | None = None,
 ) -> RuleResult:
     """Evaluate a ruleset that the linter accepts, over values that fit its features (see `misfits`).
 
     `ages_s` are the ages of features in seconds, where they are known: one that is too old counts as missing.
+    `cedar` is what its policies said of `current` features.
     """
     gaps = tuple(_gaps(ruleset, features, ages_s or {}))
-    missing = {gap.feature_gap for gap in gaps}
-    known = {name: value for name, value in features.items() if name not in missing}
+    known = _without(features, gaps)
     found = _Found()
     for table in tables.compiled(ruleset):
         _read_table(found, table, ruleset, known)
@@ -101,6 +110,8 @@ def evaluate(
             found.candidates.append(Candidate(rule.decides, (rule.then,), (match,), _breadth(rule.when)))
     for guard in ruleset.guardrails:
         _read_guardrail(found, guard.id, guard.forbid, guard.severity, guard.message, names)
+    if ruleset.cedar_request is not None:
+        _read_policies(found, ruleset, ruleset.cedar_request, cedar)
     decided, winners = _decide(ruleset, found)
     declared = ruleset.declared
     matches = sorted(
@@ -132,7 +143,7 @@ def output(ruleset: RulesetDocument, asked: RuleInput) -> RuleOutputDocument:
     """
     if ruleset.digest != asked.ruleset_digest:
         raise ValueError("the ruleset is not the one that was asked")
-    result = evaluate(ruleset, asked.features, asked.ages_s)
+    result = evaluate(ruleset, asked.features, asked.ages_s, asked.cedar)
     return RuleOutputDocument(
         **dict(result),
         rule_output_id=asked.rule_output_id,
@@ -142,6 +153,13 @@ def output(ruleset: RulesetDocument, asked: RuleInput) -> RuleOutputDocument:
         trace_ref=f"/api/v1/audit/contracts/reasoning_trace/{asked.dfid}",
         salt=salts.derive(asked.salt, of="rule_output"),
     )
+
+
+def current(
+    ruleset: RulesetDocument, features: Mapping[str, Any], ages_s: Mapping[str, int]
+) -> dict[str, Any]:
+    """The features without those that are too old."""
+    return _without(features, tuple(_gaps(ruleset, features, ages_s)))
 
 
 def misfits(ruleset: RulesetDocument, features: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -164,6 +182,11 @@ def fits(feature: Feature, value: Any) -> bool:
             return isinstance(value, int) and not isinstance(value, bool)
         case _:
             return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _without(features: Mapping[str, Any], gaps: Iterable[Retransformation]) -> dict[str, Any]:
+    missing = {gap.feature_gap for gap in gaps}
+    return {name: value for name, value in features.items() if name not in missing}
 
 
 def _gaps(
@@ -304,6 +327,48 @@ def _read_guardrail(
     except ExpressionError as error:
         detail = f"{name} could not be evaluated: {error.message}."
     found.guardrails.append(GuardrailTriggered(invariant_id=name, severity=severity, detail=detail))
+
+
+def _read_policies(
+    found: _Found, ruleset: RulesetDocument, request: CedarRequest, said: CedarAnswers | None
+) -> None:
+    answers, kind = ({}, "") if said is None else (said.answers, said.policy_kind)
+    for policy in ruleset.policies:
+        match answers.get(policy.id):
+            case PolicyAnswer.PERMITS:
+                then = ProposedAction(action=kind)
+                permit = _permit(policy, ruleset, then)
+                found.candidates.append(Candidate(policy.decides, (then,), (permit,), 0))
+            case PolicyAnswer.SILENT:
+                pass
+            case PolicyAnswer.FORBIDS:
+                _trigger(found, policy, policy.message or f"The policy {policy.id} forbids it.")
+            case PolicyAnswer.FAILED:
+                _trigger(found, policy, f"The policy {policy.id} could not be evaluated.")
+            case _:
+                _trigger(found, policy, f"The policy {policy.id} was not asked of cedarpy {request.cedarpy}.")
+    if request.must_permit and PolicyAnswer.PERMITS not in answers.values():
+        found.guardrails.append(
+            GuardrailTriggered(invariant_id=NO_PERMIT, severity=Severity.HIGH, detail="No policy permits it.")
+        )
+
+
+def _permit(policy: CedarPolicy, ruleset: RulesetDocument, then: ProposedAction) -> RuleMatch:
+    return RuleMatch(
+        rule_id=policy.id,
+        rule_version=ruleset.version,
+        action_proposal=then,
+        certainty=1.0,
+        priority=0,
+        mandatory=False,
+        justification=policy.justification or "",
+        decides=policy.decides,
+    )
+
+
+def _trigger(found: _Found, policy: CedarPolicy, detail: str) -> None:
+    triggered = GuardrailTriggered(invariant_id=policy.id, severity=policy.severity, detail=detail)
+    found.guardrails.append(triggered)
 
 
 def _failed(found: _Found, rule: str, message: str) -> None:

@@ -14,6 +14,7 @@ from audit import canonical
 from runtime.contracts.ruleset import (
     MAX_TEXT_CHARS,
     Aggregate,
+    CedarRequest,
     DecisionTable,
     FeatureType,
     HitPolicy,
@@ -22,7 +23,7 @@ from runtime.contracts.ruleset import (
 )
 from runtime.kernel.rules import linter, scope
 from runtime.kernel.rules.language import ExpressionError, compile_expression
-from runtime.kernel.rulesets import cells, coverage, evaluate, tables
+from runtime.kernel.rulesets import cedar, cells, coverage, evaluate, tables
 from runtime.kernel.rulesets.cells import CellError
 
 Place = tuple[str | int, ...]
@@ -42,6 +43,7 @@ class LintCode(StrEnum):
     DUPLICATE_ID = "DUPLICATE_ID"
     GAP = "GAP"
     NOT_KNOWN = "NOT_KNOWN"
+    OTHER_ENGINE = "OTHER_ENGINE"
     OVERLAP = "OVERLAP"
     TOO_SLOW = "TOO_SLOW"
     UNDECIDED_ASPECT = "UNDECIDED_ASPECT"
@@ -88,6 +90,7 @@ def lint(ruleset: RulesetDocument) -> tuple[RulesetFinding, ...]:
             for finding in _table(ruleset, table, ("tables", at))
         ),
         *_expressions(ruleset),
+        *_policies(ruleset),
     )
 
 
@@ -123,6 +126,9 @@ def _ids(ruleset: RulesetDocument) -> Iterator[RulesetFinding]:
     ]
     named += [(("rules", at, "id"), rule.id) for at, rule in enumerate(ruleset.rules)]
     named += [(("guardrails", at, "id"), guard.id) for at, guard in enumerate(ruleset.guardrails)]
+    named += [(("policies", at, "id"), policy.id) for at, policy in enumerate(ruleset.policies)]
+    if ruleset.cedar_request is not None and ruleset.cedar_request.must_permit:
+        named.append((("cedar_request", "must_permit"), evaluate.NO_PERMIT))
     counts = Counter(name for _, name in named)
     for place, name in named:
         if counts[name] > 1:
@@ -140,6 +146,7 @@ def _aspects(ruleset: RulesetDocument) -> Iterator[RulesetFinding]:
         (("tables", at, "decides"), table.decides) for at, table in enumerate(ruleset.tables)
     ]
     deciding += [(("rules", at, "decides"), rule.decides) for at, rule in enumerate(ruleset.rules)]
+    deciding += [(("policies", at, "decides"), policy.decides) for at, policy in enumerate(ruleset.policies)]
     for place, aspect in deciding:
         if aspect not in declared:
             yield _error(LintCode.UNKNOWN_ASPECT, place, f"{aspect} is not among the aspects")
@@ -247,6 +254,50 @@ def _expressions(ruleset: RulesetDocument) -> Iterator[RulesetFinding]:
             "is the most: write more of them as cells"
         )
         yield _error(LintCode.TOO_SLOW, (), said)
+
+
+def _policies(ruleset: RulesetDocument) -> Iterator[RulesetFinding]:
+    request = ruleset.cedar_request
+    if request is None:
+        return
+    if request.cedarpy != cedar.VERSION:
+        said = (
+            f"cedarpy {cedar.VERSION} is installed, and another version may answer otherwise: name this one"
+        )
+        yield _error(LintCode.OTHER_ENGINE, ("cedar_request", "cedarpy"), said)
+    broken = [*_request(ruleset, request)]
+    yield from broken
+    if broken:
+        return  # what a policy may read is not known
+    types = {name: ruleset.features[name].type for name in request.features}
+    for at, policy in enumerate(ruleset.policies):
+        if said := cedar.why_unsound(policy, request, types):
+            yield _error(LintCode.BAD_EXPRESSION, ("policies", at, "cedar"), said)
+
+
+def _request(ruleset: RulesetDocument, request: CedarRequest) -> Iterator[RulesetFinding]:
+    """What is wrong with how requests are made."""
+    types = [cedar.ACTION]
+    for name, entity in (("principal", request.principal), ("resource", request.resource)):
+        if entity.type in types:
+            said = f"{entity.type} is taken: principal, action and resource have types of their own"
+            yield _error(LintCode.BAD_EXPRESSION, ("cedar_request", name, "type"), said)
+        types.append(entity.type)
+    named: list[tuple[Place, str]] = [(("resource", "id"), request.resource.id)]
+    named += [(("principal", "attributes", at), name) for at, name in enumerate(request.principal.attributes)]
+    named += [(("resource", "attributes", at), name) for at, name in enumerate(request.resource.attributes)]
+    named += [(("context", at), name) for at, name in enumerate(request.context)]
+    for place, name in named:
+        feature = ruleset.features.get(name)
+        if feature is None:
+            said = f"{name} is not among the features"
+            yield _error(LintCode.UNKNOWN_FEATURE, ("cedar_request", *place), said)
+        elif feature.type is FeatureType.NUMBER:
+            said = f"{name} may have a fraction, and numbers of Cedar have none: make it an integer"
+            yield _error(LintCode.BAD_EXPRESSION, ("cedar_request", *place), said)
+        elif feature.type is FeatureType.BOOLEAN and place == ("resource", "id"):
+            said = f"{name} is true or false: an id is a string or an integer"
+            yield _error(LintCode.BAD_EXPRESSION, ("cedar_request", *place), said)
 
 
 def _sources(

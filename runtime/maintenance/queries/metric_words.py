@@ -118,7 +118,7 @@ NOT_MEASURED: Final = (
     ),
     (
         "Consultation of other agents (IDE 9)",
-        "no capability for consultations is registered; soft guards are what is asked",
+        "they are in the decision packages of each flow, and counted here are soft guards alone",
     ),
 )
 

@@ -149,3 +149,4 @@ def _declared(document: RulesetDocument) -> Iterator[tuple[str, str]]:
         yield from ((rule.id, f"table {table.table}") for rule in table.rules)
     yield from ((rule.id, "rule") for rule in document.rules)
     yield from ((guard.id, "guardrail") for guard in document.guardrails)
+    yield from ((policy.id, "policy") for policy in document.policies)

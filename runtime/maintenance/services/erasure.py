@@ -13,12 +13,12 @@ from uuid import UUID
 from django.apps import apps
 from django.db.models import Model, Q, QuerySet
 
-from audit import canonical, erasure_columns, erasures, ledger, queries, signing
+from audit import canonical, erasure_columns, erasures, ledger, queries
 from audit.erasure_columns import WordColumns
 from audit.events import AttestedStatement, FlowErased, Kind
 from audit.models import DecisionRecord, Payload, RecordTerm
 from audit.packs import sources
-from audit.sealing import keys
+from audit.sealing import keys, own_key
 from runtime.contracts.guard import GuardRunState, ReviewState
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -218,7 +218,7 @@ def _erase(flow: Flow, left: ErasedFlow, *, reason: str, actor: str) -> None:
         rows = _rows(words, flow)
         rows.update(**{column: _left(words, column) for column in words.columns})
     for answer in _answers(flow):
-        Answer.objects.filter(pk=answer).update(body=b"", request_digest="")
+        Answer.objects.filter(pk=answer).update(body=b"", request_digest="", salt=b"")
     payloads = Payload.objects.filter(tenant=flow.tenant, commitment__in=_committed(told), erased_at=None)
     ledger.empty_payloads(payloads, at=journal.at)
     journal.add(
@@ -245,7 +245,7 @@ def _digests(flow: Flow, told: Sequence[tuple[Kind, dict[str, Any]]]) -> list[Na
         payload[name]: name
         for kind, payload in told
         for name in sources.NAMED.get(kind, ())
-        if name != sources.RULES and sources.is_digest(payload.get(name))
+        if name not in sources.RULES and sources.is_digest(payload.get(name))
     }
     unpacked = [
         (payload[name], name, payload)
@@ -283,7 +283,8 @@ def _attest(flow: Flow) -> Iterator[AttestedStatement]:
         bytes(body) for words in signed for body in _rows(words, flow).values_list(STATEMENT, flat=True)
     ]
     held = {canonical.digest(body): body for body in bodies}
-    ring, signer = keys.keyring(tenant=flow.tenant), signing.signer()
+    ring = keys.keyring(tenant=flow.tenant)
+    signer = own_key.signer(tenant=flow.tenant, at=clock.now())
     for _, at, payload in entries:
         digest = payload["statement_digest"]
         statement = held.get(digest)
@@ -326,4 +327,5 @@ def _answers(flow: Flow) -> list[int]:
     for received_at in flow.proposals.filter(agent=flow.agent_id).values_list("received_at", flat=True):
         judged = rows.filter(answered_at__gte=received_at, answered_at__lt=received_at + _MOMENT)
         opening = [*opening, *judged.filter(path__contains="/proposals").values_list("pk", "body")]
-    return [*own, *(pk for pk, body in opening if str(flow.pk).encode() in bytes(body))]
+    named = rows.filter(dfid=flow.pk).values_list("pk", flat=True)
+    return [*{*own, *named, *(pk for pk, body in opening if str(flow.pk).encode() in bytes(body))}]

@@ -11,8 +11,9 @@ from django.conf import settings
 from django.contrib.sessions.models import Session as BrowserSession
 from django.db.models import QuerySet
 
-from audit import actors, canonical, events, ledger, signing
+from audit import actors, canonical, events, ledger
 from audit.payload_keys import PayloadClass
+from audit.sealing import own_key
 from runtime.contracts import timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -22,7 +23,7 @@ from runtime.epochs.models import Epoch
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import marks
 from runtime.epochs.services.missing import Missing
-from runtime.execution.services import human_steps, lost_calls
+from runtime.execution.services import callback_reports, human_steps, lost_calls
 from runtime.flows.models import Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.flows.services import locks
@@ -52,8 +53,8 @@ def put_in_doubt(intent_id: UUID) -> bool:
     if found is None or restored_at is None or not _undecided(restored_at).filter(pk=intent_id).exists():
         return False
     if found[1].state == IntentState.AWAITING:
-        # Whether its group has answered in the lost time nobody knows: people are asked instead.
-        return human_steps.expire_of(intent_id)
+        # Whether its group, or its target, has answered in the lost time nobody knows.
+        return human_steps.expire_of(intent_id) or callback_reports.expire_of(intent_id)
     return lost_calls.treat_as_lost(*found)
 
 
@@ -110,7 +111,7 @@ def _signed(tenant: str, epoch: Epoch, *, missing: Missing, actor: str, reason: 
             "nonce": secrets.token_hex(16),
         }
     )
-    signer = signing.signer()
+    signer = own_key.signer(tenant=tenant, at=epoch.began_at)
     return events.EpochBegun(
         epoch=epoch.number,
         missing_entry=missing.entry_id,

@@ -15,19 +15,23 @@ from uuid import UUID
 from django.conf import settings
 
 from audit import actors
+from runtime.advice.queries import consultations as asked
+from runtime.advice.services import consultations
 from runtime.contexts.services import usage
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState
+from runtime.conversations.queries import mailboxes
+from runtime.conversations.services import delivering
 from runtime.core import clock, ports, transactions
 from runtime.epochs.services import epochs
 from runtime.execution.queries import unrecorded
-from runtime.execution.services import human_steps, lost_calls
+from runtime.execution.services import callback_reports, callbacks, human_steps, lost_calls
 from runtime.flows.queries import due_intents
 from runtime.flows.services import leases, locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.guards.queries import due_runs
 from runtime.incidents.services import rule_rounds
-from runtime.maintenance.services import restores, watchdog
+from runtime.maintenance.services import autonomy_rounds, restores, watchdog
 from runtime.registry.queries import group_members
 from runtime.registry.services import membership_history, signins
 from runtime.resources.queries import resource_facts
@@ -55,12 +59,16 @@ class SweepResult:
     idle_flows: int = 0
     overdue_flows: int = 0
     tasks: int = 0
+    callbacks: int = 0
     leases: int = 0
     guards: int = 0
     silences: int = 0
     memberships: int = 0
     signins: int = 0
     incidents: int = 0
+    messages: int = 0
+    consultations: int = 0
+    lowered: int = 0
     failed: int = 0
 
 
@@ -106,6 +114,7 @@ def sweep() -> SweepResult:
     idle = due_intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
     idle_flows = this.repair_each(idle, _abort_idle)
     tasks = this.repair_each(human_steps.list_overdue(at=at, limit=BATCH), human_steps.expire)
+    late = this.repair_each(callbacks.list_overdue(at=at, limit=BATCH), callback_reports.expire)
     overdue = resource_facts.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
     overdue_flows = this.repair_each(overdue, usage.stop_overdue)
     lapsed = resource_facts.list_lapsed(at=at, limit=BATCH)
@@ -116,6 +125,10 @@ def sweep() -> SweepResult:
     minutes = this.repair_each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute)
     memberships = this.repair_each(group_members.list_unnoted(limit=BATCH), membership_history.note_one)
     incidents = this.result_of("count what rules of incidents ask for", rule_rounds.run) or 0
+    messages = this.repair_each(mailboxes.list_overdue(at=at, limit=BATCH), delivering.bury)
+    unanswered = this.repair_each(asked.list_overdue(at=at, limit=BATCH), consultations.expire)
+    stirred = this.result_of("look for agents to count anew", partial(autonomy_rounds.list_due, at=at))
+    lowered = this.repair_each(stirred or (), autonomy_rounds.lower_one)
     due = due_intents.list_due(at=at, limit=_RING_BATCH)
     rung = [item.intent_id for item in due if _is_its_turn(at, item.next_at)]
     if rung:
@@ -132,11 +145,15 @@ def sweep() -> SweepResult:
         idle_flows=idle_flows,
         overdue_flows=overdue_flows,
         tasks=tasks,
+        callbacks=late,
         leases=released,
         silences=silences,
         memberships=memberships,
         signins=minutes,
         incidents=incidents,
+        messages=messages,
+        consultations=unanswered,
+        lowered=lowered,
         failed=this.failed,
     )
 

@@ -135,6 +135,7 @@ def _call_person(due: SilentAgent) -> bool:
             trigger_commitment=ledger.commit_payload(
                 tenant=flow.tenant, data_class=PayloadClass.PARAMETERS, body=bytes(flow.trigger)
             ),
+            told_recorded=True,
         )
     )
     journal.transition(FlowState.ESCALATED, reason=Reason.AGENT_SILENT)

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from audit import actors, canonical, chain
+from runtime.contracts import receiver as contract
 from runtime.contracts.receiver import EventFormat, ReceiverKind, SealedEntry, message_id
 from runtime.core import clock, transactions
 from runtime.execution.services import event_delivery
 from runtime.execution.services.event_delivery import Answered
 from runtime.outward.models import Receiver
-from runtime.outward.queries import sealed
+from runtime.outward.queries import sealed, state_readers
 from runtime.outward.services import cloud_events, csv_rows, ocsf, otlp, spans, syslog_lines
 from runtime.outward.services.spans import Span
 
@@ -40,6 +41,20 @@ def send(row: Receiver, entries: Sequence[SealedEntry]) -> Answered:
             return event_delivery.send_syslog(url=row.place, messages=messages)
         case ReceiverKind.OTLP_HTTP:
             return _post_spans(row, entries)
+
+
+def send_resync(row: Receiver, entry: SealedEntry, *, version: int) -> Answered:
+    """Tell a receiver of changes of facts to read the world at a version; `entry` is what it missed first.
+
+    Tried again, it has the same id, and may name a later version.
+    """
+    return event_delivery.post_signed(
+        url=row.place,
+        secret_env=row.secret_env,
+        message_id=f"{message_id(row.pk, [entry])}_resync",
+        media_type=cloud_events.MEDIA_TYPE,
+        body=cloud_events.encode_resync(entry, version=version),
+    )
 
 
 def send_test(row: Receiver) -> str | None:
@@ -102,8 +117,15 @@ def _post_one(row: Receiver, entries: Sequence[SealedEntry]) -> Answered:
         secret_env=row.secret_env,
         message_id=message_id(row.pk, entries),
         media_type=cloud_events.MEDIA_TYPE,
-        body=cloud_events.encode(entry),
+        body=_as_cloud_event(row, entry),
     )
+
+
+def _as_cloud_event(row: Receiver, entry: SealedEntry) -> bytes:
+    """The entry as it is; to a receiver of changes of facts as one, with the version of the world."""
+    if entry.kind == TEST_KIND or not contract.gets_state(row.wants):
+        return cloud_events.encode(entry)
+    return cloud_events.encode_change(entry, version=state_readers.version_of(entry))
 
 
 def _post_batch(row: Receiver, entries: Sequence[SealedEntry]) -> Answered:

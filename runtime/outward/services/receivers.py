@@ -17,6 +17,7 @@ from runtime.core.ids import new_id
 from runtime.outward.models import Receiver
 from runtime.outward.queries import sealed
 from runtime.outward.services import delivery
+from runtime.registry.models import Agent
 
 MOST_RECEIVERS: Final = 50
 
@@ -38,14 +39,14 @@ def add(*, tenant: str, wanted: Wanted, from_beginning: bool, actor: str) -> Rec
 
     422 for what cannot be used, 409 for a name that another receiver has.
     """
-    if (wrong := _wrong(wanted)) is not None:
+    if (wrong := _wrong(tenant, wanted)) is not None:
         return wrong
     return transactions.retry_on_conflict(partial(_add, tenant, wanted, from_beginning, actor))
 
 
 def change(*, tenant: str, receiver_id: UUID, wanted: Wanted, actor: str) -> Receiver | Problem:
     """Change where a receiver is, what it gets and in which form; it keeps its name, kind and position."""
-    if (wrong := _wrong(wanted)) is not None:
+    if (wrong := _wrong(tenant, wanted)) is not None:
         return wrong
 
     def work() -> Receiver | Problem:
@@ -144,12 +145,14 @@ def test(*, tenant: str, receiver_id: UUID, actor: str) -> str | Problem:
     return error
 
 
-def _wrong(wanted: Wanted) -> Problem | None:
+def _wrong(tenant: str, wanted: Wanted) -> Problem | None:
     if not contract.NAME.fullmatch(wanted.name):
         return _unfit("name", "Enter a name of small letters, digits and hyphens that begins with a letter.")
     if wanted.format not in contract.FORMATS[wanted.kind]:
         return _unfit("format", f"A receiver of the kind {wanted.kind} does not get {wanted.format}.")
     if (detail := contract.wrong_pattern(wanted.patterns)) is not None:
+        return _unfit("patterns", detail)
+    if (detail := _wrong_reader(tenant, wanted)) is not None:
         return _unfit("patterns", detail)
     if (detail := delivery.trouble(wanted.kind, wanted.place)) is not None:
         return _unfit("place", detail)
@@ -157,6 +160,18 @@ def _wrong(wanted: Wanted) -> Problem | None:
         return _unfit("secret_env", "Enter the name of an environment variable, such as DIR_HOOK_SECRET.")
     if not wanted.secret_env and wanted.kind in contract.NEED_SECRET:
         return _unfit("secret_env", "Enter the environment variable that holds the secret.")
+    return None
+
+
+def _wrong_reader(tenant: str, wanted: Wanted) -> str | None:
+    """What is wrong with a choice of changes of facts; None where nothing is, or none are chosen."""
+    if not contract.gets_state(wanted.patterns):
+        return None
+    if wanted.kind is not ReceiverKind.WEBHOOK:
+        return f"Only a {ReceiverKind.WEBHOOK} gets {contract.STATE_CHANGED}. Others can get fact:written."
+    agent_id = contract.state_reader(wanted.patterns)
+    if agent_id and not Agent.objects.of(tenant).filter(agent_id=agent_id).exists():
+        return f"No agent is called {agent_id}."
     return None
 
 

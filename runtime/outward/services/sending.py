@@ -25,7 +25,7 @@ from runtime.epochs.services import epochs
 from runtime.execution.services.event_delivery import SEND_S, Answered
 from runtime.kernel import backoff
 from runtime.outward.models import Receiver
-from runtime.outward.queries import sealed
+from runtime.outward.queries import sealed, state_readers
 from runtime.outward.services import delivery
 
 # Longer than one message takes.
@@ -64,6 +64,8 @@ class _Message:
 
     entries: Sequence[SealedEntry]
     next_leaf: int
+    # Sent in place of what the receiver is too far behind for: the version of the world to start from.
+    resync: int | None = None
 
 
 def send_due(*, is_stopping: Callable[[], bool] = lambda: False) -> int:
@@ -108,7 +110,11 @@ def _send_to(pk: UUID, is_stopping: Callable[[], bool]) -> int:
         for message in _messages(turn.row, entries, next_leaf):
             if message.entries:
                 transactions.give_back_connection()
-                answer = delivery.send(turn.row, message.entries)
+                answer = (
+                    delivery.send(turn.row, message.entries)
+                    if message.resync is None
+                    else delivery.send_resync(turn.row, message.entries[0], version=message.resync)
+                )
                 if answer.why is not None:
                     _fail(turn, answer)
                     return taken
@@ -125,6 +131,14 @@ def _send_to(pk: UUID, is_stopping: Callable[[], bool]) -> int:
 def _messages(row: Receiver, entries: Sequence[SealedEntry], next_leaf: int) -> Iterator[_Message]:
     """What it wants of the entries, in messages of its size; the last one moves past all that was read."""
     wanted = [entry for entry in entries if contract.is_wanted(row.wants, entry.kind)]
+    if contract.gets_state(row.wants):
+        size = sealed.size()
+        wanted = state_readers.list_in_sight(row, wanted)
+        resync = state_readers.find_resync(row, wanted)
+        if resync is not None:
+            # What was sealed up to here is in that version of the world.
+            yield _Message(wanted[:1], size, resync)
+            return
     most = delivery.most_in_one(row)
     parts = [wanted[begin : begin + most] for begin in range(0, len(wanted), most)]
     for part in parts[:-1]:

@@ -15,6 +15,7 @@ from django.db import connection
 from audit import actors, canonical, events, ledger
 from runtime.contracts.document import Contract
 from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.ontology import OntologyDocument
 from runtime.contracts.pack import PackAgent
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.ruleset import RulesetDocument
@@ -22,10 +23,13 @@ from runtime.contracts.states import AgentRole
 from runtime.contracts.workflow import WorkflowDocument
 from runtime.core import clock, transactions
 from runtime.guards.services import guard_config
+from runtime.kernel import ontology as ontology_rules
 from runtime.registry.models import Agent, Manifest, Pack, PolicyKind, Ruleset, Workflow
+from runtime.registry.models.ontologies import Ontology
 from runtime.registry.queries import (
     kind_versions,
     manifest_versions,
+    ontology_versions,
     ruleset_versions,
     target_endpoints,
     workflow_versions,
@@ -36,6 +40,7 @@ from runtime.registry.services import (
     groups,
     kinds,
     manifests,
+    ontologies,
     registration,
     ruleset_checks,
     rulesets,
@@ -45,7 +50,8 @@ from runtime.registry.services.document_reading import DocumentProblem, Read
 from runtime.registry.services.versioned_documents import Document, Row, VersionedDocument
 from runtime.resources.models import Resource
 from runtime.resources.services import resources
-from runtime.state.models import Fact, FactVersion
+from runtime.state.models import Fact
+from runtime.state.services.world_writes import WorldWrite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,14 +175,11 @@ def _load(
         if added := targets.store(tenant=tenant, name=name, given=target, at=loading.at):
             loading.entries[actors.SYSTEM] += added
     _store_facts(loading)
-    for resource in sorted(read.pack.resources, key=lambda one: one.name):
-        added, warning = resources.store(tenant=tenant, given=resource, actor=actor, at=loading.at)
-        if added:
-            loading.entries[actors.SYSTEM] += added
-        loading.warnings.extend([warning] if warning else [])
+    _store_resources(loading)
     for guard in sorted(read.pack.guards, key=lambda one: one.id):
         if added := guard_config.configure(tenant=tenant, given=guard, at=loading.at):
             loading.entries[actors.SYSTEM] += added
+    ontology_row = _store_ontology(loading)
     ruleset_rows = [_store_ruleset(loading, given) for given in read.pack.rulesets]
     _store_workflows(loading)
     kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
@@ -187,11 +190,13 @@ def _load(
     loading.warnings.extend(ruleset_checks.warnings(read.pack))
     if activate:
         loading.warnings.extend(document_checks.warnings(read.pack))
+        if ontology_row is not None:
+            held_as = ontologies.VersionedOntology(tenant)
+            _activate(loading, held_as, ontology_row, name=str(ontology_row))
         for held in ruleset_rows:
             _activate(loading, rulesets.VersionedRuleset(tenant, held.ruleset), held, name=str(held))
         for row in kind_rows:
-            document = kinds.VersionedKind(tenant, row.kind)
-            _activate(loading, document, row, name=f"{row.kind} {row.version}")
+            _activate(loading, kinds.VersionedKind(tenant, row.kind), row, name=f"{row.kind} {row.version}")
         for agent, manifest in agents:
             name = f"manifest {agent.agent_id} {manifest.version}"
             _activate(loading, manifests.AgentManifest(agent), manifest, name=name)
@@ -231,11 +236,15 @@ def _problems(
         kinds=known,
         linted=linted,
         workflows=workflow_versions.list_names(tenant=tenant),
+        servers=target_endpoints.list_servers(tenant=tenant),
+        commands=settings.DIR_TOOL_COMMANDS,
     )
     brought = [kind.kind for kind in read.pack.policy_kinds] if activate else []
     for row in PolicyKind.objects.of(tenant).filter(active=True).exclude(kind__in=brought).order_by("kind"):
         yield from document_checks.target_problems(read.pack, kind=kind_versions.contract_of(row))
     yield from ruleset_checks.problems(read.pack, tenant=tenant)
+    if read.pack.ontology is not None:
+        yield from _ontology_problems(read, read.pack.ontology)
     # What roles do not allow, whether the pack brings the agent, the kind or both.
     held = dict(Agent.objects.of(tenant).values_list("agent_id", "role"))
     granted = {name for agent in read.pack.agents for name in agent.manifest.policy_kinds}
@@ -250,6 +259,22 @@ def _problems(
             yield DocumentProblem(("policy_kinds", at, *problem.place), problem.message)
 
 
+def _ontology_problems(read: Read, given: OntologyDocument) -> Iterator[DocumentProblem]:
+    """What is wrong with the ontology of the pack, and first facts that do not fit it."""
+    wrong = [
+        DocumentProblem(("ontology", *problem.place), problem.message)
+        for problem in ontologies.problems(given)
+    ]
+    yield from wrong
+    if wrong:
+        return
+    for namespace, members in sorted(read.pack.facts.items()):
+        for name, value in sorted(members.items()):
+            said = ontology_rules.why_unfit(given, path=f"{namespace}.{name}", value=value)
+            if said is not None:
+                yield DocumentProblem(("facts", namespace, name), said)
+
+
 def _changed_versions(read: Read, tenant: str) -> Iterator[DocumentProblem]:
     """Kinds and manifests whose version is registered with other content."""
     stored = {(row.kind, row.version): row for row in PolicyKind.objects.of(tenant)}
@@ -260,6 +285,15 @@ def _changed_versions(read: Read, tenant: str) -> Iterator[DocumentProblem]:
                 f"{kind.kind} {kind.version} is registered with other content; give the change a new version"
             )
             yield DocumentProblem(("policy_kinds", at, "version"), said)
+    declared = read.pack.ontology
+    if declared is not None:
+        stored_as = ontology_versions.get_version(tenant=tenant, version=declared.schema_version)
+        if stored_as is not None and not _is_same(declared, ontology_versions.contract_of(stored_as)):
+            said = (
+                f"the ontology {declared.schema_version} is registered with other content; "
+                "give the change a new version"
+            )
+            yield DocumentProblem(("ontology", "schema_version"), said)
     for at, given in enumerate(read.pack.rulesets):
         found = ruleset_versions.get_version(tenant=tenant, ruleset=given.ruleset, version=given.version)
         if found is not None and not _is_same(given, RulesetDocument.from_bytes(bytes(found.body))):
@@ -297,6 +331,16 @@ def _is_same(new: Contract, stored: Contract) -> bool:
     return new.to_bytes() == stored.to_bytes()
 
 
+def _store_resources(loading: _Loading) -> None:
+    for resource in sorted(loading.read.pack.resources, key=lambda one: one.name):
+        added, warning = resources.store(
+            tenant=loading.tenant, given=resource, actor=loading.actor, at=loading.at
+        )
+        if added:
+            loading.entries[actors.SYSTEM] += added
+        loading.warnings.extend([warning] if warning else [])
+
+
 def _store_facts(loading: _Loading) -> None:
     """The first version of each fact that does not exist yet."""
     given = {
@@ -305,23 +349,10 @@ def _store_facts(loading: _Loading) -> None:
         for name, value in sorted(members.items())
     }
     held = set(Fact.objects.of(loading.tenant).filter(path__in=given).values_list("path", flat=True))
+    world = WorldWrite(tenant=loading.tenant, writer=loading.actor, at=loading.at)
     for path, body in given.items():
-        if path in held:
-            continue
-        values = {
-            "tenant": loading.tenant,
-            "path": path,
-            "version": 1,
-            "value": body,
-            "digest": canonical.digest(body),
-            "writer": loading.actor,
-            "written_at": loading.at,
-        }
-        Fact.objects.create(**values)
-        FactVersion.objects.create(**values)
-        loading.entries[actors.SYSTEM].append(
-            events.FactWritten(path=path, version=1, digest=canonical.digest(body), writer=loading.actor)
-        )
+        if path not in held:
+            loading.entries[actors.SYSTEM].append(world.put(path, body, current=None))
 
 
 def _store_kind(loading: _Loading, kind: KindDocument) -> PolicyKind:
@@ -332,6 +363,21 @@ def _store_kind(loading: _Loading, kind: KindDocument) -> PolicyKind:
         kind, actor=loading.actor, at=loading.at
     )
     loading.registered.append(f"{kind.kind} {kind.version}")
+    loading.entries[actors.SYSTEM].append(registered)
+    return row
+
+
+def _store_ontology(loading: _Loading) -> Ontology | None:
+    given = loading.read.pack.ontology
+    if given is None:
+        return None
+    held = ontology_versions.get_version(tenant=loading.tenant, version=given.schema_version)
+    if held is not None:
+        return held
+    row, registered = ontologies.VersionedOntology(loading.tenant).register(
+        given, actor=loading.actor, at=loading.at
+    )
+    loading.registered.append(str(row))
     loading.entries[actors.SYSTEM].append(registered)
     return row
 

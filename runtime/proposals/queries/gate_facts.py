@@ -4,7 +4,6 @@ Few round trips on purpose: world, history and snapshot are one query each, and 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from math import ceil
@@ -21,12 +20,14 @@ from runtime.contracts import timestamps
 from runtime.contracts.calibration import ConfidenceUse
 from runtime.contracts.facts import (
     AgentFacts,
+    ComputeFacts,
     DecisionFacts,
     Facts,
     FlowFacts,
     Lift,
     ResourceFacts,
     SnapshotFacts,
+    ToolFacts,
 )
 from runtime.contracts.manifest import DEFAULT_RETRY_WINDOW_S, ManifestDocument
 from runtime.contracts.policy_kind import KindDocument
@@ -35,33 +36,24 @@ from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal
 from runtime.kernel import budget_rules
 from runtime.kernel.gate.gate_input import PolicyBundle
-from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, scope, sources, templates
+from runtime.kernel.rules import evaluate, kind_reads, safety, templates
 from runtime.proposals.queries import required_evidence
 from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.queries import (
+    agent_labels,
+    autonomy_levels,
     calibration_maps,
     granted_kinds,
     recorded_versions,
     ruleset_versions,
     stored_documents,
+    tool_pins,
 )
 from runtime.resources.queries import compute_left, resource_facts
-from runtime.state.models import Fact
 from runtime.state.queries import visible_facts
+from runtime.state.queries.visible_facts import LiveFacts
 from runtime.workflows.queries import positions
 from runtime.workflows.queries.positions import Standing
-
-# In place of the facts that expressions name: all of them.
-EVERYTHING = "*"
-
-
-@dataclass(frozen=True)
-class ReadByKind:
-    """What the expressions of a kind name: facts (paths, namespaces, EVERYTHING), and the agent's history."""
-
-    facts: frozenset[str]
-    history: bool
-    steps: bool
 
 
 def get_rules(*, agent: Agent, kind_name: str) -> PolicyBundle:
@@ -181,12 +173,13 @@ def get_facts(
     decision: DecisionFacts | None = None,
 ) -> Facts:
     """The facts of one case at `at`. The caller holds the locks of flow and agent."""
-    kind, world, unsafe = rules.kind, dict[str, Any](), ""
+    kind, live, unsafe = rules.kind, LiveFacts(), ""
     # What is read beside the kind's own expressions.
     beside = (*conditions, *feature_sources(rules))
     if kind is not None:
-        world = get_world(tenant=flow.tenant, kind=kind, params=params, conditions=beside)
-        unsafe = safety.why_unsafe(kind) or safety.why_too_slow(kind, world=world, conditions=beside)
+        live = read_world(tenant=flow.tenant, kind=kind, params=params, conditions=beside)
+        unsafe = safety.why_unsafe(kind) or safety.why_too_slow(kind, world=live.values, conditions=beside)
+    labels, unread = _labels(agent, rules, beside, at)
     return Facts(
         agent=AgentFacts(
             agent_id=agent.agent_id,
@@ -202,19 +195,60 @@ def get_facts(
             opened_at_ms=timestamps.to_ms(flow.opened_at),
             trigger=canonical.decode(bytes(flow.trigger)),
         ),
-        world=world,
+        world=live.values,
+        world_versions=live.versions or None,
+        world_version_id=live.world_version,
         snapshot=snapshot,
         history=_history(agent, rules, beside, at),
         escalation_tokens=budget_rules.whole_tokens(escalation_millitokens(agent=agent, rules=rules, at=at)),
         lifts=lifts,
-        compute=compute_left.get_compute(flow),
+        compute=_compute(flow, rules),
         resources=get_resources(flow=flow, rules=rules),
         evidence=None
         if kind is None
         else required_evidence.get_evidence(flow=flow, kind=kind, params=params),
+        max_ages=None
+        if kind is None
+        else required_evidence.get_max_ages(flow=flow, kind=kind, params=params),
         decision=decision,
-        unsafe=unsafe or None,
+        unsafe=unsafe or unread or None,
+        tools=get_tools(agent.tenant, kind),
+        autonomy=autonomy_levels.get_gate_level(agent),
+        labels=labels,
     )
+
+
+def _compute(flow: Flow, rules: PolicyBundle) -> ComputeFacts | None:
+    """What is left of the compute budget; a new flow has one only where the manifest sets it."""
+    if flow.is_new and rules.manifest is not None and rules.manifest.compute is None:
+        return None
+    return compute_left.get_compute(flow)
+
+
+def _labels(
+    agent: Agent, rules: PolicyBundle, conditions: tuple[str, ...], at: datetime
+) -> tuple[tuple[str, ...] | None, str]:
+    """The labels of the agent where something asks for them, and why they cannot be known, if so."""
+    if not asks_for_labels(rules) and not any(kind_reads.names_labels(text) for text in conditions):
+        return None, ""
+    recorded = agent_labels.get_recorded(agent)
+    if recorded is None:
+        return None, "the entry of the ledger with the labels of the agent cannot be read"
+    return tuple(recorded.at(at)), ""
+
+
+def asks_for_labels(rules: PolicyBundle) -> bool:
+    """Whether a rule of the manifest, or an expression of the kind, reads the labels of the agent."""
+    if rules.manifest is None or rules.kind is None:
+        return False
+    return bool(rules.manifest.label_rules) or kind_reads.of_kind(rules.kind).labels
+
+
+def get_tools(tenant: str, kind: KindDocument | None) -> tuple[ToolFacts, ...] | None:
+    """The tools of MCP servers that a kind calls; most call none, which asks no database."""
+    if kind is None or not kind.tools:
+        return None
+    return tool_pins.list_facts(tenant=tenant, tools=kind.tools)
 
 
 def find_decision(
@@ -348,38 +382,23 @@ def get_world(
     *, tenant: str, kind: KindDocument, params: dict[str, Any], conditions: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The live facts that the kind's expressions, and a person's conditions, can name; path to value."""
+    return read_world(tenant=tenant, kind=kind, params=params, conditions=conditions).values
+
+
+def read_world(
+    *, tenant: str, kind: KindDocument, params: dict[str, Any], conditions: tuple[str, ...] = ()
+) -> LiveFacts:
+    """The same with their versions, and the last numbered version of the world, in one statement."""
     if safety.why_unsafe(kind):
-        return {}  # which facts it reads is not worked out: nothing will read them
-    selectors = _read_by(kind).facts
+        return LiveFacts()  # which facts it reads is not worked out: nothing will read them
+    selectors = kind_reads.of_kind(kind).facts
     if conditions:
-        selectors |= _named_facts(conditions)
-    if EVERYTHING in selectors:
-        rows = Fact.objects.of(tenant).values_list("path", "value")
-        return {path: canonical.decode(bytes(value)) for path, value in rows}
+        selectors |= kind_reads.named_facts(conditions)
+    if kind_reads.EVERYTHING in selectors:
+        return visible_facts.read_live(tenant=tenant, paths=(), namespaces=("",))
     namespaces = frozenset(item for item in selectors if item.endswith("."))
     paths = selectors.difference(namespaces).union(evaluate.required_facts(kind, params))
-    return visible_facts.list_values(tenant=tenant, paths=paths, namespaces=namespaces)
-
-
-def paths_read(kind: KindDocument, params: dict[str, Any]) -> frozenset[str]:
-    """What the kind reads of the world for these parameters: paths, namespaces (`price.`), or EVERYTHING."""
-    required = () if safety.why_unsafe(kind) else evaluate.required_facts(kind, params)
-    return _read_by(kind).facts.union(required)
-
-
-def is_namespace(selector: str) -> bool:
-    """Whether an item of `paths_read` covers more than one path."""
-    return selector == EVERYTHING or selector.endswith(".")
-
-
-def reads_history(kind: KindDocument) -> bool:
-    """Whether an expression of the kind names the counts over the agent's past."""
-    return _read_by(kind).history
-
-
-def reads_steps(kind: KindDocument, conditions: Iterable[str] = ()) -> bool:
-    """Whether an expression of the kind, or a condition, names the steps of the flow."""
-    return _read_by(kind).steps or any(_names_steps(text) for text in conditions)
+    return visible_facts.read_live(tenant=tenant, paths=paths, namespaces=namespaces)
 
 
 def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -410,48 +429,6 @@ def _bundle_digest(
     return rules.digest
 
 
-@safety.once_per_kind
-def _read_by(kind: KindDocument) -> ReadByKind:
-    texts = list(sources.list_evaluated(kind))
-    return ReadByKind(
-        facts=_named_facts(texts),
-        history=any("history" in text for text in texts),
-        steps=any(_names_steps(text) for text in texts),
-    )
-
-
-def _names_steps(text: str) -> bool:
-    return "history" in text and any(name in text for name in scope.STEPS)
-
-
-def _named_facts(texts: Iterable[str]) -> frozenset[str]:
-    """What CEL sources read of `context.facts`: exact paths, namespaces (`price.`), or EVERYTHING.
-
-    What is not plainly written is read as more, never as less: a fact left out would look like none at all.
-    """
-    found = set()
-    for source in texts:
-        words = cel_tokens.tokenize(source)
-        for at, word in enumerate(words):
-            if word.text == "context" and words[at - 1].text != ".":
-                found.add(_selector(words, at + 1))
-    return frozenset(found)
-
-
-def _selector(words: tuple[cel_tokens.CelToken, ...], at: int) -> str:
-    names: list[str] = []
-    while (step := list_bounds.step_after(words, at)) is not None and step.name is not None:
-        names.append(step.name)
-        at = step.end
-    match names:
-        case ["facts", namespace]:
-            return f"{namespace}."
-        case ["facts", namespace, name, *_]:
-            return f"{namespace}.{name}"
-        case _:
-            return EVERYTHING
-
-
 def _history(
     agent: Agent, rules: PolicyBundle, conditions: tuple[str, ...], at: datetime
 ) -> dict[str, int] | None:
@@ -459,7 +436,7 @@ def _history(
     manifest, kind = rules.manifest, rules.kind
     if kind is None or manifest is None:
         return None
-    read = reads_history(kind) or any("history" in text for text in conditions)
+    read = kind_reads.reads_history(kind) or any("history" in text for text in conditions)
     if manifest.proposals_per_minute is None and not read:
         return None
     own = Q(author=actors.agent(agent.agent_id))

@@ -7,7 +7,7 @@ cannot be re-evaluated.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -18,9 +18,9 @@ from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding, Segment, VerdictDocument
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.kernel import versions
-from runtime.kernel.gate import pipeline
+from runtime.kernel.gate import cedar_facts, pipeline
 from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
-from runtime.kernel.rules import kind_units, safety
+from runtime.kernel.rules import kind_reads, kind_units, safety
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent
 from runtime.state.models import Fact, FactVersion
@@ -168,7 +168,11 @@ def _case(past: "_Past", row: Verdict, swap: Swap) -> Case | str:
         constraints = proposal.execution_constraints
         if not safety.fits(new.kind, params=proposal.params, constraints=constraints):
             gate = NEWEST
-    return Case(proposal=proposal, facts=known, rules=new, now_ms=asked.now_ms, gate=gate)
+    case = Case(proposal=proposal, facts=known, rules=new, now_ms=asked.now_ms, gate=gate)
+    if new.kind == then.kind and new.rulesets == then.rulesets:
+        return case
+    # What was never asked of the policies of the new rules is asked now.
+    return replace(case, facts=cedar_facts.with_answers(case))
 
 
 def _amounts(case: Case, found: VerdictDocument) -> dict[str, int]:
@@ -234,15 +238,17 @@ class _Past:
             # Nothing was loaded for a kind that was not evaluated: all that the new one reads is looked up.
             asked = asked.model_copy(update={"facts": known.model_copy(update={"unsafe": None})})
             then, known = then.model_copy(update={"kind": None}), asked.facts
+        if known.labels is None and gate_facts.asks_for_labels(new):
+            return "the labels that the agent had were not stored"
         if new.kind is None or new.kind == then.kind:
             return _counted(asked, new, at)
         held = {item.name for item in known.resources or ()}
         for claim in new.kind.claims:
             if claim.resource not in held:
                 return f"the free amount of {claim.resource} was not stored"
-        if known.history is None and gate_facts.reads_history(new.kind):
+        if known.history is None and kind_reads.reads_history(new.kind):
             return "the counts over the agent's history were not stored"
-        if known.steps is None and known.workflow is not None and gate_facts.reads_steps(new.kind):
+        if known.steps is None and known.workflow is not None and kind_reads.reads_steps(new.kind):
             return "the steps of the flow were not stored"
         added = self._missing(asked, then=then, new=new, at=at)
         if isinstance(added, str):
@@ -257,12 +263,12 @@ class _Past:
         self, asked: pipeline.Judgement, *, then: PolicyBundle, new: PolicyBundle, at: datetime
     ) -> dict[str, object] | str:
         tenant = asked.proposal.tenant
-        had = set[str]() if then.kind is None else gate_facts.paths_read(then.kind, asked.proposal.params)
+        had = set[str]() if then.kind is None else kind_reads.paths_read(then.kind, asked.proposal.params)
         wanted = set[str]()
         for selector in (
-            () if new.kind is None else gate_facts.paths_read(new.kind, asked.proposal.params) - had
+            () if new.kind is None else kind_reads.paths_read(new.kind, asked.proposal.params) - had
         ):
-            if gate_facts.is_namespace(selector):
+            if kind_reads.is_namespace(selector):
                 wanted.update(self._named(tenant, selector))
             else:
                 wanted.add(selector)
@@ -284,7 +290,7 @@ class _Past:
         key = (tenant, selector)
         if key not in self.namespaces:
             rows = Fact.objects.of(tenant)
-            if selector != gate_facts.EVERYTHING:
+            if selector != kind_reads.EVERYTHING:
                 rows = rows.filter(path__startswith=selector)
             paths = rows.order_by("path").values_list("path", flat=True)
             self.namespaces[key] = list(paths[: MOST_LOOKUPS + 1])

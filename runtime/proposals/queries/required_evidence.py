@@ -11,9 +11,11 @@ from audit.events import Kind
 from runtime.contracts import timestamps
 from runtime.contracts.policy_kind import EvidenceNeed, KindDocument
 from runtime.contracts.states import OutcomeStatus
+from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Outcome
-from runtime.kernel import schemas
+from runtime.kernel import ontology, schemas
 from runtime.kernel.rules import evaluate
+from runtime.registry.queries import ontology_versions
 from runtime.state.models import Fact
 
 
@@ -34,6 +36,29 @@ def get_evidence(*, flow: Flow, kind: KindDocument, params: dict[str, Any]) -> d
         found |= _receipts(flow, receipts)
     asked = {evaluate.evidence_key(need, params) for need in kind.needs}
     return {key: timestamps.to_ms(at) for key, at in sorted(found.items()) if key in asked}
+
+
+def get_max_ages(*, flow: Flow, kind: KindDocument, params: dict[str, Any]) -> dict[str, int] | None:
+    """How old required facts may be where the kind does not say: as the ontology declares, by `evidence_key`.
+
+    None where the kind asks for none, or nothing is declared of them. Under an ontology that is not what was
+    activated no age is small enough.
+    """
+    needs = [need for need in kind.needs if need.fact is not None and need.max_age_s is None]
+    if not needs or not schemas.fits(kind.params_schema, params):
+        return None
+    declared = ontology_versions.find_in_force(tenant=flow.tenant)
+    keys = sorted({evaluate.evidence_key(need, params) or "" for need in needs})
+    if declared is None:
+        return None
+    if isinstance(declared, Mismatch):
+        return dict.fromkeys(keys, 0)
+    found = dict[str, int]()
+    for key in keys:
+        fact = ontology.find_type(declared, key.partition(":")[2])
+        if fact is not None and fact.max_age_s is not None:
+            found[key] = fact.max_age_s
+    return dict(sorted(found.items())) or None
 
 
 def _facts(flow: Flow, needs: Iterable[EvidenceNeed], params: dict[str, Any]) -> dict[str, datetime]:

@@ -17,8 +17,10 @@ from runtime.contracts.states import FeedbackType, FlowState
 from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.core import ports
 from runtime.flows.models import Flow, Intent
+from runtime.flows.services import autonomy_checks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import salts
+from runtime.kernel.gate import obligations
 from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.workflows import steps
 from runtime.proposals.queries import gate_facts
@@ -68,6 +70,7 @@ def accept(*, journal: Journal, judged: Judged, delay: timedelta = timedelta()) 
         ),
         redact=() if kind is None else tuple(r for r in kind.redact if r.covers(RedactedIn.RECEIPT)),
         salt=salts.derive(judged.document.salt, of="requests"),
+        labels=() if kind is None else kind.labels,
     ).to_bytes()
     intent = Intent(
         intent_id=UUID(judged.document.intent_id),
@@ -105,6 +108,8 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
     wait_s = None
     if any(finding.code == Reason.RATE_LIMITED for finding in judged.verdict.reasons):
         wait_s = gate_facts.get_rate_wait_s(agent=agent, rules=judged.rules, at=journal.at)
+    if judged.proposal.retry_key:
+        autonomy_checks.lower_if_due(agent=agent, manifest=judged.rules.manifest, at=journal.at)
     _tell_verdict(journal, judged, retry_after_s=wait_s)
     if any(finding.code == Reason.ESCALATION_BUDGET_EXHAUSTED for finding in judged.verdict.reasons):
         escalation_tokens.make_passive(agent=agent, at=journal.at)
@@ -176,6 +181,8 @@ def answer(*, judged: Judged, flow: Flow, follow: VerdictResult) -> dict[str, An
         "state": str(flow.state),
         "attempts_left": judged.verdict.attempts_left,
         "valid_until": timestamps.iso(judged.proposal.valid_until),
+        "reason_codes": obligations.list_codes(judged.verdict),
+        "obligations": [obligation.value for obligation in judged.obligations],
     }
     for name in ("intent_id", "escalation_id", "evidence_hash", "retry_after_s"):
         value = getattr(follow, name)

@@ -29,6 +29,7 @@ from runtime.kernel.workflows import steps
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
 from runtime.registry.models import Agent, Session
+from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agents, credentials
 from runtime.workflows.services import positions
 
@@ -136,7 +137,8 @@ def decide(
         ),
         snapshot=case.snapshot,
         # Asked again under the locks: a key may have been revoked since the call was let in.
-        session_valid=credentials.is_still_valid(session, at=journal.at),
+        session_valid=credentials.is_still_valid(session, at=journal.at)
+        and credentials.fits_environment(session.key, granted_kinds.manifest_of(agent)),
         explain=envelope.explain or "",
         compared=case.compared,
         counts_other_flows=case.counts_other_flows,
@@ -157,7 +159,7 @@ def decide(
             follow = apply_verdict.escalate(journal=journal, judged=judged, agent=agent)
         case _:
             assert_never(judged.verdict.decision)
-    journal.write()
     answer = canonical.encode(apply_verdict.answer(judged=judged, flow=flow, follow=follow))
-    idempotency.store_response(agent_pk=agent.pk, call=call, body=answer, at=journal.at)
+    journal.keep_answer(agent_pk=agent.pk, call=call, body=answer)
+    journal.write()
     return Answered(body=answer)

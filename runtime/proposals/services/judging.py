@@ -1,7 +1,7 @@
 """Judging one proposal: facts, verdict, and the rows that make it replayable. Moves nothing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,10 @@ from audit.payload_keys import PayloadClass
 from audit.records.fold import Rules
 from runtime.contracts import timestamps
 from runtime.contracts.facts import Facts, Lift, SnapshotFacts
+from runtime.contracts.obligation import Obligation
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.redaction import RedactedIn
-from runtime.contracts.states import AgentStatus
+from runtime.contracts.states import AgentStatus, Decision
 from runtime.contracts.verdict import VerdictDocument
 from runtime.contracts.workflow import StepHistory, WorkflowDocument, WorkflowFold
 from runtime.core.mismatches import Mismatch
@@ -23,10 +24,13 @@ from runtime.flows.queries import judged_rules
 from runtime.flows.services import redacting
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import redaction
-from runtime.kernel.gate import pipeline
+from runtime.kernel.gate import cedar_facts, obligations, pipeline
 from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
+from runtime.kernel.rules import kind_reads
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent, Bundle
+from runtime.registry.queries import autonomy_levels
+from runtime.registry.services import autonomy
 from runtime.workflows.queries import positions, step_history
 from runtime.workflows.queries.positions import Standing
 
@@ -51,6 +55,17 @@ class Judged:
     mismatches: tuple[Mismatch, ...]
     redacted: Mapping[str, int]
     followed: Standing | None = None
+
+    @property
+    def obligations(self) -> tuple[Obligation, ...]:
+        """What the verdict obliges the runtime to."""
+        return tuple(obligations.list_obligations(self.verdict, proposal=self.document, rules=self.rules))
+
+    @property
+    def allowed_by(self) -> tuple[str, ...]:
+        """By which codes the verdict allows; nothing where it does not."""
+        accepted = self.verdict.decision is Decision.ACCEPT
+        return tuple(obligations.list_codes(self.verdict)) if accepted else ()
 
     @property
     def for_record(self) -> Rules:
@@ -90,8 +105,7 @@ def judge(
     )
     decision = gate_facts.find_decision(flow=flow, rules=rules, decision_id=document.decision_id)
     if isinstance(decision, Mismatch):
-        mismatches = (*mismatches, decision)
-        decision = None
+        mismatches, decision = (*mismatches, decision), None
     facts = gate_facts.get_facts(
         flow=flow,
         agent=agent,
@@ -104,8 +118,8 @@ def judge(
         at=at,
         decision=decision,
     )
-    if isinstance(followed, Standing):
-        facts = facts.model_copy(update=_of_workflow(flow, followed, rules, document))
+    mismatches = (*mismatches, *autonomy_levels.list_unlike(agent, facts.autonomy))
+    facts = facts.model_copy(update=_of_workflow(flow, followed, rules, document))
     case = Case(proposal=document, facts=facts, rules=rules, now_ms=document.received_at_ms, gate=NEWEST)
     retry_key = ""
     if counts_other_flows:
@@ -113,7 +127,8 @@ def judge(
         elsewhere = gate_facts.count_rejected(agent=agent, rules=rules, retry_key=retry_key, at=at)
         flow.attempts_used = min(flow.attempts_used + elsewhere, flow.attempts_allowed)
         tried = facts.flow.model_copy(update={"attempts_used": flow.attempts_used})
-        facts = facts.model_copy(update={"flow": tried})
+        case = replace(case, facts=facts.model_copy(update={"flow": tried}))
+    facts = cedar_facts.with_answers(case)
     rules_body = rules.to_bytes()
     bundle = Bundle(digest=canonical.digest(rules_body), body=rules_body, created_at=at)
     judgement = pipeline.Judgement(
@@ -168,10 +183,12 @@ def judge(
 
 
 def _of_workflow(
-    flow: Flow, followed: Standing, rules: PolicyBundle, document: ProposalDocument
+    flow: Flow, followed: Standing | Mismatch | None, rules: PolicyBundle, document: ProposalDocument
 ) -> dict[str, Any]:
     """The facts of a flow that follows a workflow: its position, and its steps where they are read."""
-    if rules.kind is None or not gate_facts.reads_steps(rules.kind, document.conditions):
+    if not isinstance(followed, Standing):
+        return {}
+    if rules.kind is None or not kind_reads.reads_steps(rules.kind, document.conditions):
         return {"workflow": followed.fold}
     return {"workflow": followed.fold, "steps": step_history.of_flow(flow, followed.document)}
 
@@ -230,6 +247,8 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
             and tuple(item.model_copy(update={"reserved": 0}) for item in known.resources),
         }
     )
+    case = Case(proposal=asked, facts=known, rules=rules, now_ms=now_ms, gate=NEWEST)
+    known = cedar_facts.with_answers(case)
     judgement = pipeline.Judgement(
         proposal=asked,
         facts=known,
@@ -256,7 +275,10 @@ def _workflow_then(
 
 
 def store(judged: Judged, journal: Journal) -> None:
-    """Write proposal, bundle and verdict, and add the entries that record them, and the mismatches."""
+    """Write proposal, bundle and verdict, and add the entries that record them, and the mismatches.
+
+    An agent's row with another level of autonomy than the ledger records is put back: calls are chosen by it.
+    """
     proposal, row = judged.proposal, judged.row
     statements.insert([proposal])
     statements.insert([row.bundle], on_conflict=OnConflict.IGNORE)
@@ -295,6 +317,10 @@ def store(judged: Judged, journal: Journal) -> None:
             policy_bundle_hash=row.bundle_id,
             gate_version=row.gate_version,
             impact=judged.verdict.impact,
+            obligations=judged.obligations,
+            allowed_by=judged.allowed_by,
         ),
         *(mismatch.event() for mismatch in judged.mismatches),
     )
+    if autonomy_levels.list_unlike(proposal.agent, judged.facts.autonomy):
+        autonomy.restore(proposal.agent)

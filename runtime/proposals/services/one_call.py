@@ -6,7 +6,7 @@ The same services do it as for the three calls, and their entries come in the sa
 from typing import Any, Final
 from uuid import UUID
 
-from audit import actors, canonical
+from audit import actors, canonical, statements
 from runtime.advice.queries import packages
 from runtime.contexts.services import contexts
 from runtime.contracts import api_schemas, timestamps
@@ -40,6 +40,13 @@ def submit(
     that of `intake.submit` or of `flows.open_flow`, or 422 CONTEXT_REQUIRED. Raises
     `transactions.BusyError` after three lost races.
     """
+    with statements.together():
+        return _submit(session, asked, call, traceparent)
+
+
+def _submit(
+    session: Session, asked: ProposalCall, call: IdempotentRequest, traceparent: str
+) -> Answered | Problem:
     place = _lock_flow(session.agent, asked) if asked.dfid is not None else _lock_parent(session.agent, asked)
     if isinstance(place, Problem):
         return place
@@ -57,7 +64,13 @@ def submit(
     if refused is not None:
         return refused
     journal = (
-        flows.begin(agent=agent, trigger=_trigger(asked), traceparent=traceparent, parent=parent)
+        flows.begin(
+            agent=agent,
+            trigger=_trigger(asked),
+            traceparent=traceparent,
+            parent=parent,
+            claims=flows.FlowClaims.of(session, delegated_user_id=asked.delegated_user_id),
+        )
         if flow is None
         else Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
     )
@@ -92,7 +105,7 @@ def claim_batch(*, session: Session, call: IdempotentRequest, count: int) -> Pro
     stored = idempotency.find_response(agent_pk=session.agent_id, call=call, makes="batch")
     if stored is None:
         body = canonical.encode({"proposals": count})
-        idempotency.store_response(agent_pk=session.agent_id, call=call, body=body, at=clock.now())
+        idempotency.claim_key(agent_pk=session.agent_id, call=call, body=body, at=clock.now())
     return stored if isinstance(stored, Problem) else None
 
 

@@ -29,10 +29,14 @@ class Caller:
 
 
 class AgentKey(HttpBearer):
-    """The long-lived key of an agent, for the handshake only."""
+    """The long-lived key of an agent, or a token of an issuer that is bound to it; for the handshake only."""
+
+    openapi_description = (
+        "The key of an agent, or a token (JWT) of a trusted issuer whose subject is bound to it."
+    )
 
     def authenticate(self, request: HttpRequest, token: str) -> Key | None:
-        key = credentials.agent_key(token)
+        key = credentials.agent_credential(token)
         if key is None:
             _forbid_other(request, token, "Open the session (handshake) with the agent key.")
             return None
@@ -61,6 +65,25 @@ class FeedKey(HttpBearer):
             _forbid_other(
                 request, token, "Writing state requires a feed key: issue_key --feed NAME --prefix P."
             )
+            return None
+        _remember(request, Caller(tenant=key.tenant, stream=key.holder))
+        return key
+
+
+class StateReader(HttpBearer):
+    """The session token of an agent, the key of a feed, or that of an auditor: all who may read facts."""
+
+    openapi_description = "The session token of an agent, the key of a state feed, or an auditor's key."
+
+    def authenticate(self, request: HttpRequest, token: str) -> Session | Key | None:
+        session = credentials.session(token)
+        if session is not None:
+            stream = actors.agent(session.agent.agent_id)
+            _remember(request, Caller(tenant=session.agent.tenant, stream=stream))
+            return session
+        key = credentials.feed_key(token) or credentials.auditor_key(token)
+        if key is None:
+            _forbid_other(request, token, "Read facts with the session token that the handshake returned.")
             return None
         _remember(request, Caller(tenant=key.tenant, stream=key.holder))
         return key
@@ -107,6 +130,14 @@ def agent_key_of(request: HttpRequest) -> tuple[Key, Agent]:
     if key.agent is None:
         raise TypeError("the call is not guarded by an agent key")
     return key, key.agent
+
+
+def state_reader_of(request: HttpRequest) -> Session | Key:
+    """Whom `StateReader` found."""
+    found: Any = getattr(request, "auth", None)
+    if not isinstance(found, Session | Key):
+        raise TypeError("the call is not guarded by a reader of facts")
+    return found
 
 
 def feed_key_of(request: HttpRequest) -> Key:

@@ -4,9 +4,10 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from audit import actors
 from runtime.contracts import states
 from runtime.core.scoping import TenantManager
+from runtime.registry.models.keys import Key as Key  # beside their agents for all others
+from runtime.registry.models.keys import Session as Session
 from runtime.registry.models.versions import DocumentVersion, SwappedVersion
 
 
@@ -34,6 +35,16 @@ class Agent(models.Model):
     # Escalation bucket, in thousandths of a token, so that a refill of three an hour is whole numbers.
     escalation_millitokens = models.PositiveIntegerField(default=0)
     bucket_at = models.DateTimeField(null=True, blank=True)
+    # How much it may do by itself. A copy for lists and workers: the gate and the claim ask the ledger.
+    autonomy = models.CharField(
+        max_length=16, choices=states.AutonomyLevel.pairs(), default=states.AutonomyLevel.AUTONOMOUS
+    )
+    autonomy_score = models.PositiveSmallIntegerField(default=0)
+    autonomy_at = models.DateTimeField(null=True, blank=True)
+    autonomy_by = models.CharField(max_length=160, blank=True, default="")
+    autonomy_reason = models.CharField(max_length=500, blank=True, default="")
+    # When a person last raised it: what was counted until then does not count again.
+    autonomy_counts_from = models.DateTimeField(null=True, blank=True)
     review_on = models.DateField(null=True, blank=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)
     # When a person last said that the silence watchdog shall count anew.
@@ -50,6 +61,26 @@ class Agent(models.Model):
                 condition=Q(status__in=states.AgentStatus.values()), name="agent_status_known"
             ),
             models.CheckConstraint(condition=Q(role__in=states.AgentRole.values()), name="agent_role_known"),
+            models.CheckConstraint(
+                condition=Q(autonomy__in=states.AutonomyLevel.values()), name="agent_autonomy_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    autonomy=states.AutonomyLevel.AUTONOMOUS,
+                    autonomy_score=0,
+                    autonomy_at__isnull=True,
+                    autonomy_by="",
+                    autonomy_reason="",
+                    autonomy_counts_from__isnull=True,
+                )
+                | (Q(autonomy_at__isnull=False, autonomy_score__lte=100) & ~Q(autonomy_by="")),
+                name="agent_autonomy_changed_by_somebody",
+            ),
+            models.CheckConstraint(
+                condition=Q(autonomy_counts_from__isnull=True)
+                | Q(autonomy_at__isnull=False, autonomy_counts_from__lte=F("autonomy_at")),
+                name="agent_autonomy_counts_from_a_change",
+            ),
         )
 
     def __str__(self) -> str:
@@ -75,61 +106,6 @@ class Manifest(DocumentVersion):
 
     def __str__(self) -> str:
         return f"{self.agent} {self.version}"
-
-
-class Key(models.Model):
-    """A long-lived key of one agent, of one state feed, or of one auditor."""
-
-    tenant = models.CharField(max_length=64, default="default")
-    key_id = models.CharField(max_length=40, unique=True)
-    secret_hash = models.CharField(max_length=64)
-    agent = models.ForeignKey(Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="keys")
-    feed = models.CharField(max_length=64, blank=True, default="")
-    fact_prefix = models.CharField(max_length=200, blank=True, default="")
-    auditor = models.CharField(max_length=64, blank=True, default="")
-    created_at = models.DateTimeField()
-    last_used_at = models.DateTimeField(null=True, blank=True)
-    revoked_at = models.DateTimeField(null=True, blank=True)
-
-    objects = TenantManager()
-
-    class Meta:
-        constraints = (
-            models.CheckConstraint(
-                condition=Q(agent__isnull=False, feed="", auditor="")
-                | (Q(agent__isnull=True, auditor="") & ~Q(feed=""))
-                | (Q(agent__isnull=True, feed="") & ~Q(auditor="")),
-                name="key_of_one_agent_feed_or_auditor",
-            ),
-        )
-
-    def __str__(self) -> str:
-        return self.key_id
-
-    @property
-    def holder(self) -> str:
-        """Whose key it is, as the ledger names them: its stream is theirs too."""
-        if self.agent is not None:
-            return actors.agent(self.agent.agent_id)
-        return actors.feed(self.feed) if self.feed else actors.auditor(self.auditor)
-
-
-class Session(models.Model):
-    """What a handshake gave: a short-lived token that dies with its key."""
-
-    token_id = models.CharField(max_length=40, unique=True)
-    secret_hash = models.CharField(max_length=64)
-    key = models.ForeignKey(Key, on_delete=models.PROTECT, related_name="sessions")
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="sessions")
-    manifest_version = models.CharField(max_length=64)
-    protocol_version = models.CharField(max_length=64)
-    instance_id = models.CharField(max_length=128, blank=True, default="")
-    environment = models.CharField(max_length=64, blank=True, default="")
-    created_at = models.DateTimeField()
-    expires_at = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return self.token_id
 
 
 class Membership(models.Model):
@@ -390,6 +366,8 @@ class Target(models.Model):
     health = models.CharField(max_length=500, blank=True, default="")
     # Where people look a call up: an https address with one `{key}`; empty where there is none.
     deep_link = models.CharField(max_length=500, blank=True, default="")
+    # Whether it is an MCP server, whose tools steps call.
+    is_mcp = models.BooleanField(default=False)
     configured_at = models.DateTimeField()
 
     objects = TenantManager()

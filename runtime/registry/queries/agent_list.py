@@ -11,11 +11,13 @@ from runtime.registry.models import Agent, Key, Manifest, PolicyKind, Session
 PAGE = 100
 
 
-def list_agents(*, tenant: str, after: str, status: str) -> paging.Page[Agent]:
+def list_agents(*, tenant: str, after: str, status: str, level: str = "") -> paging.Page[Agent]:
     """By agent id, with the number of open flows as `open_flows`."""
     rows = Agent.objects.of(tenant).select_related("active_manifest").filter(agent_id__gt=after)
     if status:
         rows = rows.filter(status=status)
+    if level:
+        rows = rows.filter(autonomy=level)
     rows = rows.annotate(open_flows=Count("flows", filter=~Q(flows__state__in=states.ENDED)))
     return paging.cut(list(rows.order_by("agent_id")[: PAGE + 1]), PAGE)
 
@@ -44,7 +46,7 @@ def list_keys(*, agent: Agent) -> Sequence[Key]:
 
 def get_last_session(*, agent: Agent) -> Session | None:
     """The newest session, whether it has ended or not."""
-    return Session.objects.filter(agent=agent).order_by("-pk").first()
+    return Session.objects.filter(agent=agent).select_related("key").order_by("-pk").first()
 
 
 def has_key(*, agent: Agent, key_id: str) -> bool:

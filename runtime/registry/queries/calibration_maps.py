@@ -55,7 +55,13 @@ def _active(*, agent: int, kind: str) -> QuerySet[CalibrationMap]:
     return rows.order_by("impact")
 
 
+def _active_of(*, agents: list[int]) -> QuerySet[CalibrationMap]:
+    rows = CalibrationMap.objects.filter(agent__id__in=agents, active=True).select_related("agent")
+    return rows.order_by("impact")
+
+
 _ACTIVE: Final = statements.Read(_active)
+_ACTIVE_OF: Final = statements.Read(_active_of)
 
 
 def get_active(*, agent: Agent, policy_kind: str, impact: str) -> CalibrationMap | None:
@@ -102,8 +108,7 @@ def list_active_of_agent(agent: Agent) -> Sequence[CalibrationMap]:
 def list_active_bodies(agents: Collection[int]) -> dict[tuple[int, str], tuple[bytes, ...]]:
     """The bodies of active maps that are as recorded, by agent (pk) and kind, in the order of impacts."""
     found: dict[tuple[int, str], tuple[bytes, ...]] = {}
-    rows = CalibrationMap.objects.filter(agent__in=agents, active=True).select_related("agent")
-    for row in rows.order_by("impact"):
+    for row in _ACTIVE_OF.rows(agents=sorted(agents)):
         if recorded_versions.compare_calibration(row.agent, row) is None:
             place = (row.agent_id, row.policy_kind)
             found[place] = (*found.get(place, ()), bytes(row.body))

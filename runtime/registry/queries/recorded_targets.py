@@ -5,6 +5,7 @@ from typing import Any
 
 from audit import canonical, cells, queries
 from audit.events import Kind
+from runtime.contracts.pack import TargetProtocol
 from runtime.core import mismatches
 from runtime.registry.models import Target
 from runtime.registry.queries import target_endpoints
@@ -23,6 +24,7 @@ def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[s
     yield "honours_keys", said.get("honours_keys", False), bool(row.honours_keys)
     yield "health", said.get("health") or "", row.health
     yield "deep_link", said.get("deep_link") or "", row.deep_link
+    yield "is_mcp", said.get("protocol") == TargetProtocol.MCP, bool(row.is_mcp)
 
 
 def compare_target(row: Target, said: Mapping[str, Any] | None) -> mismatches.Mismatch | None:

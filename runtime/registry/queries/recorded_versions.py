@@ -1,4 +1,4 @@
-"""Versions of manifests, kinds, rulesets, workflows and maps, compared with the ledger entries about them."""
+"""Versions of documents, such as manifests and kinds, compared with the ledger entries about them."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from audit.events import Kind
 from runtime.core import mismatches
 from runtime.registry.models import Agent, Manifest, PolicyKind, Ruleset, Workflow
 from runtime.registry.models.calibration_maps import CalibrationMap
+from runtime.registry.models.ontologies import Ontology
 
 _MOST_CONFIRMED = 10_000
 
@@ -61,6 +62,23 @@ def compare_drafted_ruleset(row: Ruleset) -> mismatches.Mismatch | None:
     return compare_ruleset(row, by=drafted) or author
 
 
+def compare_ontology(row: Ontology, *, by: Kind = Kind.ONTOLOGY_ACTIVATED) -> mismatches.Mismatch | None:
+    """Whether a version of the ontology is the one that was activated. Asks once per process and version.
+
+    A draft has an entry of another kind: `by` ONTOLOGY_REGISTERED.
+    """
+    return _compare_version("ontology.body", _place_of_ontology(row, by), "ontology", row.body)
+
+
+def compare_drafted_ontology(row: Ontology) -> mismatches.Mismatch | None:
+    """Whether an ontology is what was registered, and by whom: asked before it is activated."""
+    drafted = Kind.ONTOLOGY_REGISTERED
+    author = _compare_author(
+        "ontology.created_by", _place_of_ontology(row, drafted), "ontology", row.created_by
+    )
+    return compare_ontology(row, by=drafted) or author
+
+
 def compare_workflow(row: Workflow) -> mismatches.Mismatch | None:
     """Whether a workflow is the one that was registered. Asks the ledger once per process and version."""
     place = (row.tenant, actors.SYSTEM, Kind.WORKFLOW_REGISTERED, row.workflow, row.version)
@@ -99,6 +117,10 @@ def _place_of_kind(row: PolicyKind, kind: Kind) -> tuple[str, str, Kind, str, st
 
 def _place_of_ruleset(row: Ruleset, kind: Kind) -> tuple[str, str, Kind, str, str]:
     return row.tenant, actors.SYSTEM, kind, row.ruleset, row.version
+
+
+def _place_of_ontology(row: Ontology, kind: Kind) -> tuple[str, str, Kind, str, str]:
+    return row.tenant, actors.SYSTEM, kind, "ontology", row.version
 
 
 def _compare_author(

@@ -1,9 +1,10 @@
-"""Stored manifests, kinds, rulesets, workflows and calibration maps as contracts, each read once per body."""
+"""Stored manifests, kinds, rulesets and other documents as contracts, each read once per body."""
 
 from functools import lru_cache
 
 from runtime.contracts.calibration import CalibrationDocument
 from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.ontology import OntologyDocument
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.workflow import WorkflowDocument
@@ -37,3 +38,9 @@ def calibration_of(body: bytes) -> CalibrationDocument:
 def workflow_of(body: bytes) -> WorkflowDocument:
     """The workflow of its stored bytes, read once."""
     return WorkflowDocument.from_bytes(body)
+
+
+@lru_cache(maxsize=64)
+def ontology_of(body: bytes) -> OntologyDocument:
+    """The ontology of its stored bytes, read once."""
+    return OntologyDocument.from_bytes(body)

@@ -24,6 +24,8 @@ class TargetEndpoint:
     deep_link: str = ""
 
 
+# How the address of an MCP server begins that is a command; its name follows.
+COMMAND: Final = "stdio:"
 NOWHERE = TargetEndpoint(base_url="")
 
 
@@ -41,8 +43,25 @@ _TARGET: Final = statements.Read(_target)
 
 def get_place(*, tenant: str, name: str) -> TargetEndpoint | None:
     """The place of a target; None where there is none of this name."""
+    if (command := get_command(name)) is not None:
+        return command
     row = get_target(tenant=tenant, name=name)
     return None if row is None else place_of(row)
+
+
+def get_command(name: str) -> TargetEndpoint | None:
+    """The place of an MCP server that is a command of this installation; no pack can name it otherwise."""
+    return TargetEndpoint(base_url=f"{COMMAND}{name}") if name in settings.DIR_TOOL_COMMANDS else None
+
+
+def list_servers(*, tenant: str) -> Mapping[str, TargetEndpoint]:
+    """The MCP servers by name: targets that a pack declares as such, and commands of this installation."""
+    rows = Target.objects.of(tenant).filter(is_mcp=True)
+    commands = {name: get_command(name) for name in settings.DIR_TOOL_COMMANDS}
+    return {
+        **{row.name: place_of(row) for row in rows},
+        **{name: place for name, place in commands.items() if place is not None},
+    }
 
 
 def place_of(row: Target) -> TargetEndpoint:
@@ -69,6 +88,9 @@ def refuses_of(row: Target) -> tuple[int, ...]:
 
 
 def list_honouring(*, tenant: str, using: str = "default") -> Mapping[str, bool]:
-    """Every target, and whether it honours keys."""
+    """Every target, and whether it honours keys; no MCP server does."""
     rows = Target.objects.using(using).filter(tenant=tenant)
-    return dict(rows.values_list("name", "honours_keys"))
+    return {
+        **dict(rows.values_list("name", "honours_keys")),
+        **dict.fromkeys(settings.DIR_TOOL_COMMANDS, False),
+    }

@@ -78,7 +78,8 @@ def lock_by_pk(*, pk: int) -> Agent:
     """The agent, locked: its status, bucket and history cannot be passed by two flows at once.
 
     Its manifest is left to a query of its own. PostgreSQL joins with what was there before it waited for the
-    lock: an agent whose manifest was replaced since would seem to have none.
+    lock: an agent whose manifest was replaced since would seem to have none. Rows that refer to the agent
+    can be written meanwhile: two agents that write to each other would wait for each other.
     """
     agent = _LOCKED.first(pk=pk)
     if agent is None:
@@ -87,7 +88,7 @@ def lock_by_pk(*, pk: int) -> Agent:
 
 
 def _locked(*, pk: int) -> QuerySet[Agent]:
-    return Agent.objects.select_for_update().filter(pk=pk)
+    return Agent.objects.select_for_update(no_key=True).filter(pk=pk)
 
 
 _LOCKED: Final = statements.Read(_locked)

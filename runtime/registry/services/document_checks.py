@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from runtime.contracts import recorded_only
 from runtime.contracts.guard import GuardKind, bps, text
-from runtime.contracts.pack import PackDocument
+from runtime.contracts.pack import PackDocument, TargetProtocol
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole
 from runtime.kernel import roles, silence
@@ -25,16 +25,24 @@ def problems(
     kinds: Collection[str],
     linted: Sequence[Linted],
     workflows: Collection[str],
+    servers: Collection[str] = (),
+    commands: Collection[str] = (),
 ) -> Iterator[DocumentProblem]:
     """Everything that does not hold together. `targets`, `kinds` and `workflows` exist already.
 
     `targets` tells of each whether it honours keys; `linted` is the result of `lint` by kind of the pack.
+    `servers` are the MCP servers among them, and `commands` those that the installation declares.
     """
+    yield from _taken_names(pack, commands)
+    spoken = {*(set(servers) - pack.targets.keys()), *_mcp_targets(pack)}
     honouring = {**targets, **{name: target.honours_keys for name, target in pack.targets.items()}}
     resources = {resource.name for resource in pack.resources}
     for at, kind in enumerate(pack.policy_kinds):
-        for problem in kind_problems(kind, linted=linted[at], targets=honouring, resources=resources):
+        for problem in kind_problems(
+            kind, linted=linted[at], targets=honouring, resources=resources, servers=spoken
+        ):
             yield DocumentProblem(("policy_kinds", at, *problem.place), problem.message)
+        yield from _unsigned_callbacks(pack, kind, at=at)
     yield from (DocumentProblem(place, said) for place, said in invariants.lint_pack(pack))
     known = {*kinds, *(kind.kind for kind in pack.policy_kinds)}
     for at, agent in enumerate(pack.agents):
@@ -61,6 +69,24 @@ def problems(
             yield DocumentProblem(problem.place, f"{finding.code}: {problem.message}")
     names = [f"{workflow.workflow} {workflow.version}" for workflow in pack.workflows]
     yield from _twice(("workflows", "version"), names)
+
+
+def _unsigned_callbacks(pack: PackDocument, kind: KindDocument, *, at: int) -> Iterator[DocumentProblem]:
+    for number, step in enumerate(kind.steps):
+        target = None if step.callback is None else pack.targets.get(step.target or "")
+        if target is not None and not target.secret_env:
+            said = f"the target {step.target} has no secret_env, by which it would sign what it reports"
+            yield DocumentProblem(("policy_kinds", at, "steps", number, "callback"), said)
+
+
+def _mcp_targets(pack: PackDocument) -> set[str]:
+    return {name for name, target in pack.targets.items() if target.protocol is TargetProtocol.MCP}
+
+
+def _taken_names(pack: PackDocument, commands: Collection[str]) -> Iterator[DocumentProblem]:
+    for name in sorted(pack.targets.keys() & set(commands)):
+        said = "an MCP server of this installation (DIR_TOOL_COMMANDS) has this name"
+        yield DocumentProblem(("targets", name), said)
 
 
 def _unknown_workflows(pack: PackDocument, workflows: Collection[str]) -> Iterator[DocumentProblem]:
@@ -109,17 +135,25 @@ def lint(kind: KindDocument) -> Linted:
 
 
 def kind_problems(
-    kind: KindDocument, *, linted: Linted, targets: Mapping[str, bool], resources: Collection[str]
+    kind: KindDocument,
+    *,
+    linted: Linted,
+    targets: Mapping[str, bool],
+    resources: Collection[str],
+    servers: Collection[str],
 ) -> Iterator[DocumentProblem]:
     """What is wrong with one kind, in itself (`linted`) or among what there is; places begin at the kind.
 
-    `targets` tells of each whether it honours keys.
+    `targets` tells of each whether it honours keys; `servers` are those that are MCP servers.
     """
     yield from linted
     for number, step in enumerate(kind.steps):
         if step.target is not None and step.target not in targets:
             place = ("steps", number, "target")
             yield DocumentProblem(place, f"there is no target named {step.target}")
+        elif step.executor.calls_target and (step.tool is not None) is not (step.target in servers):
+            said = "is no MCP server, whose tools could be called" if step.tool else "is an MCP server"
+            yield DocumentProblem(("steps", number, "executor"), f"the target {step.target} {said}")
     for message in kind_versions.list_forgetting(kind, targets=targets):
         yield DocumentProblem(("on_unknown",), message)
     for number, claim in enumerate(kind.claims):

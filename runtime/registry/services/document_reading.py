@@ -15,6 +15,7 @@ from audit import canonical
 from runtime.contracts.document import Contract
 from runtime.contracts.pack import PackDocument
 from runtime.kernel.rules import invariants
+from runtime.kernel.rulesets import cedar
 
 MAX_PACK_CHARS = 1_000_000
 # An alias is visited again at each use: this bound stops the bomb of nested aliases.
@@ -99,7 +100,10 @@ def read(*, text: str, name: str) -> Read | tuple[str, ...]:
     pack = read_document(text=text, source=source, contract=PackDocument)
     if not isinstance(pack, PackDocument):
         return tuple(dict.fromkeys(source.words(problem) for problem in pack))
-    return Read(pack=invariants.pin(pack), source=source, digest=canonical.digest(text.encode()))
+    pinned = invariants.pin(pack)
+    rulesets = tuple(cedar.pin(ruleset) for ruleset in pinned.rulesets)
+    pinned = pinned.model_copy(update={"rulesets": rulesets})
+    return Read(pack=pinned, source=source, digest=canonical.digest(text.encode()))
 
 
 def read_document(

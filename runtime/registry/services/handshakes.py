@@ -16,7 +16,7 @@ from runtime.core import clock, ports, transactions
 from runtime.epochs.queries import current_epoch
 from runtime.kernel import versions
 from runtime.registry.models import Agent, Key, PolicyKind, Session
-from runtime.registry.queries import granted_kinds
+from runtime.registry.queries import autonomy_levels, granted_kinds
 from runtime.registry.services import credentials
 
 
@@ -35,10 +35,10 @@ def open_session(
 ) -> api_schemas.HandshakeAnswer | Problem:
     """Open a session for the key's agent (just read with it), or return why not.
 
-    Refusals: 403 UNAUTHORIZED (another agent's id, no active manifest, a kind not granted), 403
-    AGENT_RETIRED, 404 CAPABILITY_NOT_FOUND, 406 VERSION_UNSUPPORTED with what is supported.
+    Refusals: 403 UNAUTHORIZED (another agent's id or environment, no active manifest, a kind not granted),
+    403 AGENT_RETIRED, 404 CAPABILITY_NOT_FOUND, 406 VERSION_UNSUPPORTED with what is supported.
     """
-    agreed = _negotiate(agent, request)
+    agreed = _negotiate(key, agent, request)
     if isinstance(agreed, Problem):
         return agreed
     at = clock.now()
@@ -51,7 +51,7 @@ def open_session(
         manifest_version=agreed.manifest_version,
         protocol_version=agreed.protocol_version,
         instance_id=request.instance_id or "",
-        environment=request.environment or "",
+        environment=key.environment or request.environment or "",
         created_at=at,
         expires_at=at + timedelta(seconds=settings.DIR_SESSION_S),
     )
@@ -73,6 +73,7 @@ def open_session(
         protocol_version=agreed.protocol_version,
         runtime_version=api_schemas.RUNTIME_VERSION,
         agent_status=agent.status,
+        autonomy=autonomy_levels.get_recorded(agent).level,
         epoch=current_epoch.in_force().number,
         policy_kinds=tuple(
             api_schemas.NegotiatedKind(
@@ -83,7 +84,7 @@ def open_session(
     )
 
 
-def _negotiate(agent: Agent, request: api_schemas.HandshakeRequest) -> NegotiatedTerms | Problem:
+def _negotiate(key: Key, agent: Agent, request: api_schemas.HandshakeRequest) -> NegotiatedTerms | Problem:
     if request.agent_id != agent.agent_id:
         return _refused(
             "The agent_id is not the one that this key was issued for. Send the agent_id of the key."
@@ -95,6 +96,9 @@ def _negotiate(agent: Agent, request: api_schemas.HandshakeRequest) -> Negotiate
     manifest = granted_kinds.manifest_of(agent)
     if manifest is None:
         return _refused("This agent has no active manifest. Ask an admin to activate one.")
+    elsewhere = _refuse_environment(key, manifest, request.environment)
+    if elsewhere is not None:
+        return elsewhere
     # The version that both speak: the agent's own, or ours where the agent's minor version is newer.
     ours = semver.Version.parse(api_schemas.PROTOCOL_VERSION)
     try:
@@ -112,6 +116,18 @@ def _negotiate(agent: Agent, request: api_schemas.HandshakeRequest) -> Negotiate
     if isinstance(kinds, Problem):
         return kinds
     return NegotiatedTerms(protocol_version=protocol, manifest_version=manifest.version, kinds=kinds)
+
+
+def _refuse_environment(key: Key, manifest: ManifestDocument, stated: str | None) -> Problem | None:
+    """Why this key is not for the environment that is stated, or the manifest not for the key's."""
+    if key.environment and stated not in (None, key.environment):
+        said = f"This key is for the environment {key.environment}."
+        return _refused(f"{said} Leave environment out, or ask an admin for a key for {stated}.")
+    if not credentials.fits_environment(key, manifest):
+        allowed = ", ".join(manifest.environments)
+        said = f"The manifest lets this agent work in {allowed} only."
+        return _refused(f"{said} Ask an admin for a key that was issued for it.")
+    return None
 
 
 def _kinds(

@@ -209,6 +209,7 @@ def _misfits(
             linted=linted,
             targets=target_endpoints.list_honouring(tenant=tenant),
             resources=ports.list_resource_names(tenant=tenant),
+            servers=target_endpoints.list_servers(tenant=tenant),
         ),
         *ruleset_checks.kind_problems(
             contract, ruleset_versions.list_documents(tenant=tenant, names=contract.rulesets)

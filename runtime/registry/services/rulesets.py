@@ -5,6 +5,7 @@ policy kind names the version that it is bound to, so activating another one cha
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from audit import actors, events
@@ -13,12 +14,32 @@ from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import KindState
 from runtime.core import transactions
-from runtime.kernel.rulesets import linter
+from runtime.kernel.rulesets import cedar, linter
 from runtime.registry.models import Ruleset
 from runtime.registry.queries import recorded_versions, ruleset_versions, version_states
 from runtime.registry.services import document_reading, dual_control, versioned_documents
 from runtime.registry.services.document_reading import DocumentProblem
+from runtime.registry.services.lint_results import LintResult
 from runtime.registry.services.versioned_documents import DraftText
+
+MAX_DRAFT_CHARS = 400_000
+
+
+def check(*, tenant: str, text: str, ruleset: str) -> LintResult[RulesetDocument]:
+    """Read a draft's text (YAML as in a pack, or JSON) and report its problems. Writes nothing."""
+    return VersionedRuleset(tenant, ruleset).check(_read(text))
+
+
+def draft(*, tenant: str, text: str, actor: str, ruleset: str) -> Ruleset | Problem:
+    """Register a version from text; 422 with a violation for each field that is wrong.
+
+    The very same version again is the row that is there: a form sent twice drafts once.
+    """
+    # Reading and linting may take seconds, in which no one else could write.
+    draft_text = _read(text)
+    return transactions.retry_on_conflict(
+        lambda: VersionedRuleset(tenant, ruleset).save(draft_text, actor=actor)
+    )
 
 
 @transactions.retried
@@ -62,6 +83,13 @@ class VersionedRuleset(versioned_documents.VersionedDocument[Ruleset, RulesetDoc
         )
         for problem in versioned_documents.lint_number(contract.version, taken):
             yield problem, True
+
+    def get_same(self, contract: RulesetDocument, *, actor: str) -> Ruleset | None:
+        row = ruleset_versions.get_version(
+            tenant=self.tenant, ruleset=contract.ruleset, version=contract.version
+        )
+        is_same = row is not None and (row.digest, row.created_by) == (contract.digest, actor)
+        return row if is_same and contract.ruleset == self.ruleset else None
 
     def register(
         self, contract: RulesetDocument, *, actor: str, at: datetime
@@ -143,3 +171,9 @@ def _refuse_unsound(row: Ruleset) -> Problem | None:
         return None
     detail = f"{document_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."
     return Problem(code=ProblemCode.RULESET_UNSOUND, status=409, detail=detail)
+
+
+def _read(text: str) -> DraftText[RulesetDocument]:
+    """Read a text, with what is filled in for its author; no row is read."""
+    found = versioned_documents.read(text, contract=RulesetDocument, max_chars=MAX_DRAFT_CHARS, tab_width=2)
+    return found if found.contract is None else replace(found, contract=cedar.pin(found.contract))

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from audit import canonical, events
-from runtime.contracts.pack import PackTarget
+from runtime.contracts.pack import PackTarget, TargetProtocol
 from runtime.registry.models import Target
 from runtime.registry.queries import recorded_targets, target_endpoints
 
@@ -17,6 +17,7 @@ def store(*, tenant: str, name: str, given: PackTarget, at: datetime) -> list[ev
         "honours_keys": given.honours_keys,
         "health": given.health or "",
         "deep_link": given.deep_link or "",
+        "is_mcp": given.protocol is TargetProtocol.MCP,
     }
     row = target_endpoints.get_target(tenant=tenant, name=name)
     held = {field: getattr(row, field, None) for field in values}
@@ -38,5 +39,6 @@ def store(*, tenant: str, name: str, given: PackTarget, at: datetime) -> list[ev
             health=given.health,
             secret_env=given.secret_env,
             deep_link=given.deep_link,
+            protocol=given.protocol if given.protocol is TargetProtocol.MCP else None,
         )
     ]

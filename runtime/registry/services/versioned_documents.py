@@ -1,7 +1,7 @@
 """A document with versions: a draft is checked, saved, activated by another admin, or discarded.
 
-Manifests, policy kinds, rulesets and calibration maps are such documents; they differ only in what
-`VersionedDocument` leaves open. A version never changes once it is stored, and its number stays taken. A
+Manifests, policy kinds, rulesets, calibration maps and the ontology are such documents; they differ only in
+what `VersionedDocument` leaves open. A version never changes once it is stored, and its number stays taken. A
 draft has no effect until another admin than its author activates it, in place of the version that the page
 showed as active.
 """
@@ -18,18 +18,17 @@ from runtime.contracts import recorded_only
 from runtime.contracts.document import Contract
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.core import clock, transactions
+from runtime.core import clock, given_reasons, transactions
 from runtime.kernel import versions
 from runtime.registry.models import Manifest, PolicyKind, Ruleset
 from runtime.registry.models.calibration_maps import CalibrationMap
+from runtime.registry.models.ontologies import Ontology
 from runtime.registry.models.versions import DocumentVersion, SwappedVersion
 from runtime.registry.services import document_reading, dual_control
 from runtime.registry.services.document_reading import DocumentProblem
 from runtime.registry.services.lint_results import LintMessage, LintResult
 
-LONGEST_REASON = 500
-
-Row = TypeVar("Row", Manifest, PolicyKind, Ruleset, CalibrationMap)
+Row = TypeVar("Row", Manifest, PolicyKind, Ruleset, CalibrationMap, Ontology)
 Document = TypeVar("Document", bound=Contract)
 
 
@@ -120,7 +119,7 @@ class VersionedDocument(ABC, Generic[Row, Document]):
 
         409 where another one was activated since: what the version changes is no longer what was shown.
         """
-        if (missing := _refuse_reason(reason)) is not None:
+        if (missing := given_reasons.refuse(reason)) is not None:
             return missing
         row = self.lock_version(version)
         if isinstance(row, Problem):
@@ -139,7 +138,7 @@ class VersionedDocument(ABC, Generic[Row, Document]):
 
     def discard(self, version: str, *, reason: str, actor: str) -> Row | Problem:
         """Mark a draft as one that is never activated; its row stays, and its version number stays taken."""
-        if (missing := _refuse_reason(reason)) is not None:
+        if (missing := given_reasons.refuse(reason)) is not None:
             return missing
         row = self.lock_version(version)
         if isinstance(row, Problem):
@@ -242,10 +241,3 @@ def lint_number(version: str, taken: Collection[str]) -> Iterator[DocumentProble
     elif not versions.is_later(version, versions.highest(taken)):
         said = f"{versions.highest(taken)} is registered; a new version must be later"
         yield DocumentProblem(("version",), said)
-
-
-def _refuse_reason(reason: str) -> Problem | None:
-    if 0 < len(reason.strip()) <= LONGEST_REASON and "\x00" not in reason:
-        return None
-    detail = f"Give a reason of at most {LONGEST_REASON} characters. It is kept in the ledger."
-    return Problem(code=ProblemCode.REASON_MISSING, detail=detail)

@@ -1,4 +1,4 @@
-"""Admin actions on an agent: register, edit, change status, issue and revoke keys."""
+"""Admin actions on an agent: register, edit, change status, issue and revoke keys, bind tokens."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from audit.access.permissions import actor_of, require, tenant_of
 from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentRole, AgentStatus
-from runtime.core.views import error_page, labels
+from runtime.core.views import error_page, labels, query_params
 from runtime.registry.models import Agent, OwnerChange
 from runtime.registry.queries import agent_list, people
 from runtime.registry.services import agents, credentials, ownership, registration
@@ -140,10 +140,33 @@ def move(request: HttpRequest, agent_id: str) -> HttpResponse:
 def issue_key(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Issue a key, shown in this response only: it is neither stored nor kept in the session."""
     agent = agent_lookup.get_or_404(request, agent_id)
-    answer = credentials.issue_agent_key(tenant=agent.tenant, agent_id=agent_id, actor=actor_of(request.user))
+    answer = credentials.issue_agent_key(
+        tenant=agent.tenant,
+        agent_id=agent_id,
+        actor=actor_of(request.user),
+        environment=query_params.text(request.POST.get("environment", "")).strip(),
+    )
     if isinstance(answer, Problem):
         return error_page.page(request, answer, back=reverse("agent", args=[agent_id]))
     return render(request, "runtime/agent_key.html", {"agent": agent, "key": answer})
+
+
+@require_POST
+@require(Permission.MANAGE_REGISTRY)
+def bind_token(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """Let tokens of a trusted issuer for one subject open sessions of this agent."""
+    agent = agent_lookup.get_or_404(request, agent_id)
+    given = {
+        name: query_params.text(request.POST.get(name, "")).strip()
+        for name in ("issuer", "subject", "environment")
+    }
+    answer = credentials.bind_token(
+        tenant=agent.tenant, agent_id=agent_id, actor=actor_of(request.user), **given
+    )
+    if isinstance(answer, Problem):
+        return error_page.page(request, answer, back=reverse("agent", args=[agent_id]))
+    messages.success(request, f"Tokens for {answer.subject} now open sessions of {agent_id}.")
+    return redirect("agent", agent_id)
 
 
 @require_POST

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -22,7 +23,7 @@ from runtime.kernel import manifest_lint, separation
 from runtime.registry.models import Agent, Manifest
 from runtime.registry.queries import agent_list, manifest_versions, owners, people, recorded_versions
 from runtime.registry.services import agents, ownership
-from runtime.registry.views import agent_lookup, manifest_tables, version_diff
+from runtime.registry.views import agent_lookup, autonomy_pages, label_pages, manifest_tables, version_diff
 from runtime.resources.views import budget_pages
 
 
@@ -33,8 +34,10 @@ def index(request: HttpRequest) -> HttpResponse:
     tenant = tenant_of(request.user)
     status = request.GET.get("status", "")
     status = status if status in states.AgentStatus.values() else ""
+    level = request.GET.get("level", "")
+    level = level if level in states.AutonomyLevel.values() else ""
     page = agent_list.list_agents(
-        tenant=tenant, after=query_params.text(request.GET.get("after", "")), status=status
+        tenant=tenant, after=query_params.text(request.GET.get("after", "")), status=status, level=level
     )
     last = flow_summaries.last_flows(agent_pks=[agent.pk for agent in page.rows])
     words = flow_words.of_flows(tenant=tenant, dfids=set(last.values()))
@@ -45,6 +48,7 @@ def index(request: HttpRequest) -> HttpResponse:
                 "last_flow": last.get(agent.pk),
                 "words": words.get(last[agent.pk]) if agent.pk in last else None,
                 "status": _status(agent),
+                "level": _lowered(agent),
                 "tokens": budget_pages.tokens(agent, now=clock.now()),
                 "is_overdue": _is_overdue(agent),
             }
@@ -59,7 +63,9 @@ def index(request: HttpRequest) -> HttpResponse:
         ),
         "status": status,
         "statuses": labels.AGENT_STATUSES.items(),
-        "filtered": bool(status),
+        "level": level,
+        "levels": labels.AUTONOMY_LEVELS.items(),
+        "filtered": bool(status or level),
         "any_agent": bool(page.rows) or agent_list.any_agent(tenant=tenant),
         "may_manage": may(request.user, Permission.MANAGE_REGISTRY),
     }
@@ -85,6 +91,7 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
         "tokens": budget_pages.tokens(agent, now=clock.now()),
         "keys": keys,
         "session": agent_list.get_last_session(agent=agent),
+        "token_issuers": sorted(settings.DIR_TOKEN_ISSUERS),
         "live_keys": sum(key.revoked_at is None for key in keys),
         "manifest": _manifest(agent),
         "manifests": _history(agent),
@@ -94,6 +101,8 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
             if status is not states.AgentStatus.RETIRED
         ],
         "owner": _ownership(agent, actor=actor_of(request.user)),
+        "autonomy": autonomy_pages.shown(agent, actor=actor_of(request.user), at=clock.now()),
+        "labels": label_pages.shown(agent, actor=actor_of(request.user), at=clock.now()),
         "is_retired": agent.status == states.AgentStatus.RETIRED,
         "is_overdue": _is_overdue(agent),
         "may_manage": roles.allows(held, Permission.MANAGE_REGISTRY),
@@ -149,6 +158,13 @@ def _status(agent: Agent) -> labels.Badge:
     return labels.badge(labels.AGENT_STATUSES, agent.status)
 
 
+def _lowered(agent: Agent) -> labels.Badge | None:
+    """The level of an agent that was lowered; most were not, and the list says nothing of those."""
+    if agent.autonomy == states.AutonomyLevel.AUTONOMOUS:
+        return None
+    return labels.badge(labels.AUTONOMY_LEVELS, agent.autonomy)
+
+
 def _is_overdue(agent: Agent) -> bool:
     retired = agent.status == states.AgentStatus.RETIRED
     return not retired and agent.review_on is not None and agent.review_on < clock.now().date()
@@ -197,6 +213,8 @@ def _manifest(agent: Agent) -> dict[str, Any] | None:
         ),
         "rights": manifest_tables.rights(body),
         "bounds": manifest_tables.bounds(body),
+        "autonomy": manifest_tables.autonomy(body),
+        "own_autonomy": body.get("autonomy") is not None,
         "recorded": manifest_tables.recorded(body),
         "raw": labels.pretty(body),
         "activated_by": labels.actor_words(

@@ -5,6 +5,7 @@ that was typed. Members that no field shows stay in it untouched.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -16,7 +17,9 @@ from runtime.registry.services.document_reading import Place
 from runtime.registry.views.form_controls import MISSING, Control, Texts, UnreadableError
 
 _ROWS: Final = ".rows"
-_ROW_KEY: Final = re.compile(r"[0-9]{1,5}|new[0-9]{1,5}")
+# What the key of a new row begins with.
+NEW: Final = "new"
+_ROW_KEY: Final = re.compile(rf"[0-9]{{1,5}}|{NEW}[0-9]{{1,5}}")
 _NOT_OF_AN_ID: Final = re.compile(r"[^A-Za-z0-9_.]")
 MOST_ROWS: Final = 200
 
@@ -79,21 +82,79 @@ class Section:
         return id_of(f"part {self.title.lower()}")
 
 
-@dataclass
-class DocumentForm:
-    """The fields of a document: `texts` are what they hold, `rows` the rows of each list by their keys.
+@dataclass(kw_only=True)
+class RowForm(ABC):
+    """Fields beside a document: `texts` are what they hold, `rows` the rows of each list by their keys.
 
     A row that the document has is called by its number there, a new one by a name of its own; so a row keeps
     its fields when another one is removed.
     """
 
     base: dict[str, Any]
-    sections: Sequence[Section]
     texts: dict[str, Texts] = field(default_factory=dict)
     rows: dict[str, list[str]] = field(default_factory=dict)
     # What could not be read, by the name of its field.
     unread: dict[str, str] = field(default_factory=dict)
     focus: str = ""
+
+    def remove(self, member: str, key: str) -> None:
+        """Remove a row from a list."""
+        if key in self.rows.get(member, ()):
+            self.rows[member].remove(key)
+            self.focus = id_of(f"{member}.add")
+
+    @abstractmethod
+    def _fields(self) -> Iterator[tuple[str, Control, Any]]:
+        """Every field by its name, with what the document has there."""
+
+    def _open_rows(self, member: str, held: int, posted: QueryDict | None, *, most: int) -> None:
+        """The rows of a list of which the document has so many: those that were sent, else these."""
+        keys = [str(at) for at in range(held)]
+        if posted is not None and f"{member}{_ROWS}" in posted:
+            keys = [key for key in posted.getlist(f"{member}{_ROWS}") if _is_key(key, held)]
+        self.rows[member] = list(dict.fromkeys(keys))[:most]
+
+    def _open_fields(self, posted: QueryDict | None) -> None:
+        """What was sent of each field, else what the document has."""
+        for name, control, before in self._fields():
+            shown = control.show(before) or ()
+            is_sent = posted is not None and (name in posted or control.is_chosen)
+            self.texts[name] = tuple(posted.getlist(name)) if posted is not None and is_sent else shown
+
+    def _add_row(self, member: str, columns: Sequence[Control]) -> None:
+        """An empty row at the end of a list."""
+        keys = self.rows[member]
+        taken = [int(key.removeprefix(NEW)) for key in keys if key.startswith(NEW)]
+        key = f"{NEW}{max(taken, default=0) + 1}"
+        keys.append(key)
+        for column in columns:
+            self.texts[f"{member}.{key}.{column.name}"] = column.show(MISSING) or ()
+        self.focus = id_of(f"{member}.{key}.{columns[0].name}")
+
+    def _kept_rows(self, member: str, columns: Sequence[Control]) -> list[str]:
+        """The rows that are elements: a new one in which nothing was entered is none yet."""
+
+        def is_empty(key: str, column: Control) -> bool:
+            entered = self.texts[f"{member}.{key}.{column.name}"]
+            return column.is_same(entered, column.show(MISSING) or ())
+
+        return [
+            key
+            for key in self.rows[member]
+            if not key.startswith(NEW) or not all(is_empty(key, column) for column in columns)
+        ]
+
+
+def _is_key(key: str, held: int) -> bool:
+    """Whether a row is one of so many of the document, or a new one."""
+    return _ROW_KEY.fullmatch(key) is not None and (key.startswith(NEW) or int(key) < held)
+
+
+@dataclass(kw_only=True)
+class DocumentForm(RowForm):
+    """The fields of a document, in sections."""
+
+    sections: Sequence[Section]
 
     @classmethod
     def of(
@@ -103,32 +164,16 @@ class DocumentForm:
         form = cls(base=base, sections=[_shown(section, base) for section in sections])
         for part in form._parts():
             if isinstance(part, Rows):
-                keys = [str(at) for at in range(len(part.items_of(base.get(part.member, MISSING)) or ()))]
-                if posted is not None and f"{part.member}{_ROWS}" in posted:
-                    keys = [key for key in posted.getlist(f"{part.member}{_ROWS}") if form._is_key(part, key)]
-                form.rows[part.member] = list(dict.fromkeys(keys))[:MOST_ROWS]
-        for name, control, before in form._fields():
-            shown = control.show(before) or ()
-            is_sent = posted is not None and (name in posted or control.is_chosen)
-            form.texts[name] = tuple(posted.getlist(name)) if posted is not None and is_sent else shown
+                held = part.items_of(base.get(part.member, MISSING)) or ()
+                form._open_rows(part.member, len(held), posted, most=MOST_ROWS)
+        form._open_fields(posted)
         return form
 
     def add(self, member: str) -> None:
         """Add an empty row to a list."""
         for part in self._parts():
             if isinstance(part, Rows) and part.member == member and len(self.rows[member]) < MOST_ROWS:
-                taken = [int(key.removeprefix("new")) for key in self.rows[member] if key.startswith("new")]
-                key = f"new{max(taken, default=0) + 1}"
-                self.rows[member].append(key)
-                for column in part.columns:
-                    self.texts[f"{member}.{key}.{column.name}"] = column.show(MISSING) or ()
-                self.focus = id_of(f"{member}.{key}.{part.columns[0].name}")
-
-    def remove(self, member: str, key: str) -> None:
-        """Remove a row from a list."""
-        if key in self.rows.get(member, ()):
-            self.rows[member].remove(key)
-            self.focus = id_of(f"{member}.add")
+                self._add_row(member, part.columns)
 
     def document(self) -> dict[str, Any]:
         """The document with what was changed; `unread` then names the fields that are no value."""
@@ -184,13 +229,6 @@ class DocumentForm:
     def _parts(self) -> Iterator[Control | Rows]:
         return (part for section in self.sections for part in section.parts)
 
-    def _is_key(self, part: Rows, key: str) -> bool:
-        """Whether a row is one of the document, or a new one."""
-        if _ROW_KEY.fullmatch(key) is None:
-            return False
-        held = part.items_of(self.base.get(part.member, MISSING)) or ()
-        return key.startswith("new") or int(key) < len(held)
-
     def _fields(self) -> Iterator[tuple[str, Control, Any]]:
         """Every field by its name, with what the document has there."""
         for part in self._parts():
@@ -205,7 +243,7 @@ class DocumentForm:
     def _row(self, part: Rows, key: str) -> Mapping[str, Any]:
         """The row of the document that a key names; empty for a new one."""
         items = part.items_of(self.base.get(part.member, MISSING)) or []
-        return {} if key.startswith("new") else part.row_of(items[int(key)]) or {}
+        return {} if key.startswith(NEW) else part.row_of(items[int(key)]) or {}
 
     def _read(self, control: Control, name: str, before: Any) -> Any:
         """The value of a field: that of the document itself where nothing was changed."""
@@ -233,16 +271,7 @@ class DocumentForm:
 
     def row_keys(self, part: Rows) -> list[str]:
         """The rows that are elements: a new one in which nothing was entered is none yet."""
-
-        def is_empty(key: str, column: Control) -> bool:
-            entered = self.texts[f"{part.member}.{key}.{column.name}"]
-            return column.is_same(entered, column.show(MISSING) or ())
-
-        return [
-            key
-            for key in self.rows[part.member]
-            if not key.startswith("new") or not all(is_empty(key, column) for column in part.columns)
-        ]
+        return self._kept_rows(part.member, part.columns)
 
     def _item_of(self, part: Rows, key: str, held: Sequence[Any]) -> Any:
         """One element with what was changed in its row; the element itself where nothing was."""
@@ -253,7 +282,7 @@ class DocumentForm:
             after = self._read(column, f"{part.member}.{key}.{column.name}", before)
             if after is not before:
                 changed[column.name] = after
-        if not changed and not key.startswith("new"):
+        if not changed and not key.startswith(NEW):
             return held[int(key)]
         return {name: value for name, value in {**row, **changed}.items() if value is not MISSING}
 
@@ -264,7 +293,7 @@ class DocumentForm:
         seen = set[str]()
         for key, item in zip(keys, items, strict=True):
             name, place = item.get(part.key, ""), f"{part.member}.{key}.{part.key}"
-            if not name and (key.startswith("new") or item is not held[int(key)]):
+            if not name and (key.startswith(NEW) or item is not held[int(key)]):
                 self.unread[place] = "Enter a name, or remove the row."
             elif name in seen:
                 self.unread[place] = f"{name} has a row already."

@@ -166,6 +166,22 @@ def _redactions(contract: KindDocument) -> list[tuple[str, str]]:
     ]
 
 
+def _has_spec(contract: KindDocument) -> bool:
+    """Whether the kind asks for anything before something runs, or says what it comes to."""
+    return any(
+        (
+            contract.forbidden,
+            contract.safety_assertions,
+            contract.needs,
+            _APPROVALS[contract.least_approval],
+            contract.gate_id,
+            contract.allowed_outcomes,
+            contract.outputs,
+            contract.jurisdiction,
+        )
+    )
+
+
 def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "body": body,
@@ -173,6 +189,7 @@ def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
         "limits": [(limit, kind_units.of_limit(contract, limit)) for limit in contract.limits],
         "rules": body.get("rules") or [],
         "constraints": body.get("constraints") or [],
+        "has_spec": _has_spec(contract),
         "red_lines": contract.forbidden,
         "invariants": [
             (one, " and ".join(place.value.lower().replace("_", " ") for place in one.at))

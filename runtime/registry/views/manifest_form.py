@@ -7,10 +7,14 @@ from django.http import QueryDict
 
 from audit.events import Kind
 from runtime.contracts import recorded_only
+from runtime.contracts.autonomy import DEFAULT_RULE
 from runtime.contracts.calibration import ConfidenceUse
+from runtime.contracts.kind_types import OnFail
 from runtime.contracts.manifest import MemoryAccess, Weekday
 from runtime.contracts.policy_kind import KindDocument
+from runtime.core.views import labels
 from runtime.kernel import units
+from runtime.kernel.autonomy import Signal
 from runtime.kernel.rules import kind_linter, kind_units
 from runtime.kernel.units import Unit
 from runtime.proposals.queries import limit_usage
@@ -39,6 +43,9 @@ _ACCESS: Final = (
     (MemoryAccess.WRITE.value, "write"),
     (MemoryAccess.READ_WRITE.value, "read and write"),
 )
+_ON_FAIL: Final = ((OnFail.ESCALATE.value, "ask a person"), (OnFail.REJECT.value, "reject"))
+_LABELS_HINT: Final = "Labels say what the agent has received. Rules can only restrict it."
+_AUTONOMY_HINT: Final = "What the agent did lately makes a risk score, which lowers its level."
 _LIMITS_HINT: Final = (
     "Below each limit: the values of the agent's last 200 proposals that it applies to. Half of them were at"
     " most p50, 95 of 100 at most p95."
@@ -111,6 +118,8 @@ def _sections(
         hint="An agent that is silent in these hours is reported.",
         parts=_hours(),
     )
+    yield Section(title="Labels", hint=_LABELS_HINT, parts=_labels())
+    yield Section(title="Autonomy", hint=_AUTONOMY_HINT, parts=list(_autonomy()))
     yield Section(
         title="Recorded fields",
         hint=f"These are {recorded_only.WORDS}.",
@@ -260,6 +269,72 @@ def _hours() -> list[Control]:
             options=[day.value for day in Weekday],
         ),
     ]
+
+
+def _labels() -> list[Control | Rows]:
+    return [
+        Rows(
+            member="label_rules",
+            title="Once it is labelled",
+            hint="What is asked of the agent from when it has one of the labels.",
+            add="Add a rule",
+            columns=[
+                Control(place=("id",), label="Id", mono=True),
+                Lines(
+                    place=("after",), label="After the labels", hint="One in each line.", mono=True, rows=2
+                ),
+                Lines(
+                    place=("kinds",),
+                    label="Policy kinds",
+                    hint="One in each line. Empty: whatever has an effect.",
+                    mono=True,
+                    rows=2,
+                ),
+                Choice(place=("on_fail",), label="Then", options=_ON_FAIL, blank="ask a person (default)"),
+                Control(place=("message",), label="Message", wide=True),
+            ],
+        ),
+        Rows(
+            member="labels_end_after_s",
+            title="Labels that end by themselves",
+            hint="Counted from when the agent last received the label.",
+            add="Add a label",
+            key="label",
+            columns=[
+                Control(place=("label",), label="Label", mono=True),
+                WholeNumber(place=("seconds",), label="Ends after", unit="s"),
+            ],
+        ),
+    ]
+
+
+def _autonomy() -> Iterable[Control]:
+    yield WholeNumber(
+        place=("autonomy", "supervised_at"),
+        label="Supervised from a score of",
+        hint=f"Without a number, {DEFAULT_RULE.supervised_at}. A score never reaches 101.",
+    )
+    yield WholeNumber(
+        place=("autonomy", "read_only_at"),
+        label="Read-only from",
+        hint=f"Without a number, {DEFAULT_RULE.read_only_at}.",
+    )
+    yield WholeNumber(
+        place=("autonomy", "window_s"),
+        label="Counted over",
+        unit="s",
+        hint=f"Without a number, {DEFAULT_RULE.window_s}.",
+    )
+    for signal, words in labels.SIGNALS.items():
+        if signal == Signal.LABELS:  # its points are by label, so they stay with the members without a field
+            continue
+        weight = getattr(DEFAULT_RULE, signal)
+        yield WholeNumber(
+            place=("autonomy", str(signal), "points"),
+            label=f"{words}: points each",
+            hint=f"With its most; without both, {weight.points} and {weight.most}.",
+        )
+        yield WholeNumber(place=("autonomy", str(signal), "most"), label=f"{words}: at most")
 
 
 def _name_of(measure: str) -> str:

@@ -201,6 +201,8 @@ def _tables(agent: Agent, body: manifest_tables.Body) -> dict[str, Any]:
         "rights": manifest_tables.rights(body),
         "limits": manifest_tables.limits(body, units),
         "bounds": manifest_tables.bounds(body),
+        "autonomy": manifest_tables.autonomy(body),
+        "own_autonomy": body.get("autonomy") is not None,
         "recorded": manifest_tables.recorded(body),
         "raw": labels.pretty(body),
     }

@@ -5,6 +5,8 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts import recorded_only
+from runtime.contracts.autonomy import DEFAULT_RULE, AutonomyRule
+from runtime.contracts.kind_types import OnFail
 from runtime.contracts.manifest import ManifestDocument
 from runtime.core.views import labels
 from runtime.kernel.rules import kind_units
@@ -26,6 +28,37 @@ def rights(body: Body) -> list[tuple[str, list[str], str]]:
         ("Reads facts", [str(path) for path in body.get("subscribes") or ()], "those its kinds depend on"),
         ("Memory", memory, "none"),
         ("Can delegate to", [str(agent) for agent in body.get("may_delegate_to") or ()], "none"),
+        ("Once it is labelled", [_label_rule(rule) for rule in body.get("label_rules") or ()], "as before"),
+        (
+            "Labels that end by themselves",
+            [
+                f"{label} after {labels.number(str(seconds))} s"
+                for label, seconds in (body.get("labels_end_after_s") or {}).items()
+            ],
+            "none",
+        ),
+    ]
+
+
+def _label_rule(rule: Body) -> str:
+    """A rule as a sentence: after which labels, for which kinds, and what then happens."""
+    kinds = ", ".join(rule.get("kinds") or ()) or "whatever has an effect"
+    what = "is rejected" if rule.get("on_fail") == OnFail.REJECT else "asks a person"
+    return f"{rule['id']}: after {' or '.join(rule['after'])}, {kinds} {what}"
+
+
+def autonomy(body: Body) -> list[tuple[str, str]]:
+    """Return what lowers the agent's level: the manifest's own rule, else the default one."""
+    stated = body.get("autonomy")
+    rule = DEFAULT_RULE if stated is None else AutonomyRule.model_validate(stated)
+    signals = [(name, getattr(rule, name)) for name in labels.SIGNALS if name != "labels"]
+    weights = [f"{label} {points}" for label, points in sorted(rule.labels.points.items())]
+    return [
+        ("Supervised from a risk score of", str(rule.supervised_at)),
+        ("Read-only from", str(rule.read_only_at)),
+        ("Counted over, seconds", labels.number(str(rule.window_s))),
+        *((labels.SIGNALS[name], f"{weight.points} each, at most {weight.most}") for name, weight in signals),
+        (labels.SIGNALS["labels"], f"{', '.join(weights) or 'none'}; at most {rule.labels.most}"),
     ]
 
 
@@ -54,6 +87,7 @@ def bounds(body: Body) -> list[tuple[str, str]]:
     """Return budgets and thresholds; unset ones are left out."""
     compute = body.get("compute") or {}
     hours = body.get("hours") or {}
+    consulting = body.get("consultations") or {}
     made = [
         ("Escalates below confidence", body.get("escalate_below_confidence")),
         ("Confidence that counts", body.get("confidence")),
@@ -62,6 +96,9 @@ def bounds(body: Body) -> list[tuple[str, str]]:
         ("Attempts per flow", body.get("max_intent_retries")),
         ("Tokens per flow", compute.get("tokens")),
         ("Cost per flow, USD", compute.get("cost_usd")),
+        ("Consults other agents, times per flow", consulting.get("per_flow")),
+        ("Cost units of that per flow", consulting.get("cost_units")),
+        ("Each answers within, seconds", consulting.get("time_s")),
         ("Silent after, seconds", body.get("silent_after_s")),
         ("Expected hours", f"{hours['opens']} to {hours['closes']} {hours['zone']}" if hours else None),
         ("Model profile", body.get("model_profile")),

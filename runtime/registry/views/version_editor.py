@@ -1,22 +1,46 @@
-"""One editor for manifests and policy kinds: the document as a form or as text, checked and saved one way."""
+"""One editor for versioned documents: the document as a form or as text, checked and saved one way."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 
 from runtime.contracts.problem import Problem
 from runtime.proposals.queries.limit_usage import LimitUsage
 from runtime.registry.services import document_reading, document_writing
-from runtime.registry.services.document_reading import DocumentProblem
+from runtime.registry.services.document_reading import DocumentProblem, Place
 from runtime.registry.services.lint_results import LintMessage, LintResult
 from runtime.registry.services.versioned_documents import Document, Row
 from runtime.registry.views import form_page
 from runtime.registry.views.document_form import DocumentForm
 
 AS_TEXT = "document"
+
+
+class Form(Protocol):
+    """The fields of a document; `unread` are those that are no value, by name, with what is wrong."""
+
+    @property
+    def unread(self) -> dict[str, str]: ...
+
+    def add(self, member: str) -> None: ...
+
+    def remove(self, member: str, key: str) -> None: ...
+
+    def document(self) -> dict[str, Any]: ...
+
+    def field_at(self, place: Place, document: Mapping[str, Any]) -> str: ...
+
+
+class ShownForm(Protocol):
+    """A form that can be shown, with what the check of its document found; the findings are among it."""
+
+    @property
+    def form(self) -> Form: ...
+
+    def shown(self, document: Mapping[str, Any], remarks: Sequence[LintMessage]) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +54,12 @@ class FormWithFigures:
     usage: Callable[[], Mapping[str, LimitUsage]]
     measures: Mapping[str, str]
 
+    def shown(self, document: Mapping[str, Any], remarks: Sequence[LintMessage]) -> dict[str, Any]:
+        """The form for its page."""
+        return form_page.shown(
+            self.form, document=document, remarks=remarks, usage=self.usage(), measures=self.measures
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Edited(Generic[Document]):
@@ -37,7 +67,7 @@ class Edited(Generic[Document]):
 
     text: str
     checked: LintResult[Document] | None = None
-    fields: FormWithFigures | None = None
+    fields: ShownForm | None = None
     status: int = 200
 
     def page(self, as_text: Callable[[Mapping[str, Any]], str]) -> dict[str, Any]:
@@ -50,11 +80,8 @@ class Edited(Generic[Document]):
                 "checked": self.checked,
                 "findings": [{"remark": remark} for remark in remarks],
             }
-        form = self.fields.form
-        document = form.document()
-        shown = form_page.shown(
-            form, document=document, remarks=remarks, usage=self.fields.usage(), measures=self.fields.measures
-        )
+        document = self.fields.form.document()
+        shown = self.fields.shown(document, remarks)
         return {
             "text": as_text(document),
             "checked": self.checked,
@@ -63,7 +90,7 @@ class Edited(Generic[Document]):
         }
 
 
-Build = Callable[[dict[str, Any], QueryDict | None], FormWithFigures]
+Build = Callable[[dict[str, Any], QueryDict | None], ShownForm]
 
 
 def opened(text: str, build: Build, *, is_text: bool) -> Edited[Any]:
@@ -148,7 +175,7 @@ def read(text: str) -> dict[str, Any] | DocumentProblem:
     return found if isinstance(found, dict) else DocumentProblem((), "must be a map")
 
 
-def _with_unread(checked: LintResult[Document], form: DocumentForm) -> LintResult[Document]:
+def _with_unread(checked: LintResult[Document], form: Form) -> LintResult[Document]:
     """The check with what could not be read, and without a contract: the document is not what was typed.
 
     A finding about a field whose text could not be read is left out, since it is about the value before.

@@ -14,12 +14,13 @@ from runtime.contracts.problem import Problem
 from runtime.core.views import error_page, labels
 from runtime.registry.models import Manifest, PolicyKind, Ruleset, Workflow
 from runtime.registry.models.calibration_maps import CalibrationMap
+from runtime.registry.models.ontologies import Ontology
 from runtime.registry.queries import people, version_states
 from runtime.registry.services import dual_control
 
-Versioned = Manifest | PolicyKind | Ruleset | CalibrationMap
-Row = TypeVar("Row", PolicyKind, Ruleset)
-Numbered = TypeVar("Numbered", PolicyKind, Ruleset, Workflow)
+Versioned = Manifest | PolicyKind | Ruleset | CalibrationMap | Ontology
+Row = TypeVar("Row", PolicyKind, Ruleset, Ontology)
+Numbered = TypeVar("Numbered", PolicyKind, Ruleset, Workflow, Ontology)
 
 
 def activate(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def list_facts(*, flow: "Flow", names: Collection[str]) -> tuple[ResourceFacts, ...]:
     """The named resources of the flow's tenant as the gate sees them, by name."""
-    own = dict(_HELD.rows(dfid=flow.pk))
+    own = {} if flow.is_new else dict(_HELD.rows(dfid=flow.pk))
     return tuple(
         ResourceFacts(
             name=row.name,

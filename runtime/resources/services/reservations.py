@@ -37,7 +37,7 @@ def reserve(
     """
     if not claims:
         return []
-    added = release(flow=flow, reason=REPLACED, at=at)
+    added = [] if flow.is_new else release(flow=flow, reason=REPLACED, at=at)
     names = {claim.resource for claim in claims}
     rows = {row.name: row for row in resource_facts.list_named(tenant=flow.tenant, names=names)}
     lease_until, held = at + timedelta(seconds=settings.DIR_RESERVATION_S), []

@@ -1,24 +1,25 @@
 """The memory and artifact layers, as far as one agent may see them."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
 from django.db.models import Q, QuerySet
 
 from audit import canonical, statements
-from runtime.contracts import api_schemas, timestamps
+from runtime.contracts import timestamps
 from runtime.contracts.context import ArtifactRef, Remembered
-from runtime.contracts.manifest import MemoryAccess
-from runtime.flows.models import Flow
+from runtime.contracts.manifest import MemoryAccess, MemoryScope
+from runtime.contracts.source_labels import UNREADABLE
+from runtime.kernel.memory_checks import Active
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
-from runtime.state.models import Artifact, FactVersion, MemoryItem
-from runtime.state.queries import visible_facts
+from runtime.state.models import Artifact, MemoryItem
 
 _READING = (MemoryAccess.READ, MemoryAccess.READ_WRITE)
 _WRITING = (MemoryAccess.WRITE, MemoryAccess.READ_WRITE)
 SHOWN = 200
-MAX_DIGITS = 16
+SHOWN_DECIDED = 20
 
 
 def readable(agent: Agent) -> frozenset[str]:
@@ -31,13 +32,26 @@ def writable(agent: Agent) -> frozenset[str]:
     return _scopes(agent, _WRITING)
 
 
-def list_readable(*, agent: Agent, at: datetime, limit: int) -> list[Remembered]:
+def list_readable(*, agent: Agent, at: datetime, limit: int) -> list[MemoryItem]:
     """The newest items active at `at` that the agent may read; nothing that is in quarantine."""
     scopes = readable(agent)
     if not scopes:
         return []
-    rows = _in_force(agent.tenant, at).filter(scope__in=scopes).order_by("-written_at", "-pk")[:limit]
-    return [remembered(row) for row in rows]
+    return list(_in_force(agent.tenant, at).filter(scope__in=scopes).order_by("-written_at", "-pk")[:limit])
+
+
+def labels_for(agent: Agent, rows: Iterable[MemoryItem]) -> list[str]:
+    """The labels that the agent gets by reading the items: those of what others wrote, each once."""
+    others = (row for row in rows if row.writer_id != agent.pk)
+    return list(dict.fromkeys(label for row in others for label in labels_of(row)))
+
+
+def labels_of(row: MemoryItem) -> list[str]:
+    """The labels that the writer of an item had; UNREADABLE where its row no longer tells."""
+    try:
+        return [str(label) for label in canonical.decode(bytes(row.labels))]
+    except (canonical.CanonicalError, TypeError):
+        return [UNREADABLE]
 
 
 def get_item(*, tenant: str, scope: str, key: str, at: datetime) -> MemoryItem | None:
@@ -64,31 +78,52 @@ def remembered(row: MemoryItem) -> Remembered:
     )
 
 
-def is_known(*, agent: Agent, source: str) -> bool:
-    """Whether the runtime itself can vouch that the source exists and that the agent could know it.
+def grant_of(agent: Agent, scope: str) -> MemoryScope | None:
+    """What the agent's active manifest grants of a scope; where it names it twice, the first."""
+    manifest = granted_kinds.manifest_of(agent)
+    granted = () if manifest is None else manifest.memory_scopes
+    return next((item for item in granted if item.scope == scope and item.access in _WRITING), None)
 
-    `agent` is its own conclusion, `flow:<dfid>` one of its flows, `fact:<path>@<version>` a version of a fact
-    that it may see. All else comes from outside.
-    """
-    kind, _, name = source.partition(":")
-    match kind:
-        case "agent":
-            return not name
-        case "flow":
-            dfid = api_schemas.uuid_of(name)
-            return dfid is not None and Flow.objects.filter(dfid=dfid, agent=agent).exists()
-        case "fact":
-            path, _, version = name.partition("@")
-            if not version.isdecimal() or len(version) >= MAX_DIGITS:
-                return False
-            kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
-            selected = visible_facts.selectors(agent=agent, kinds=kinds)
-            if not any(path.startswith(one) if one.endswith(".") else path == one for one in selected):
-                return False
-            rows = FactVersion.objects.of(agent.tenant).filter(path=path, version=int(version))
-            return rows.exists()
-        case _:
-            return False
+
+def rule_of(agent: Agent) -> str:
+    """What allows or denies access, as entries name it: `memory_scopes@1.4.0`."""
+    manifest = granted_kinds.manifest_of(agent)
+    return f"memory_scopes@{manifest.version}" if manifest else "memory_scopes"
+
+
+def get_active(*, tenant: str, scope: str, key: str, at: datetime) -> Active | None:
+    """The active item of a key at `at`, for the checks of the next one."""
+    row = get_item(tenant=tenant, scope=scope, key=key, at=at)
+    if row is None:
+        return None
+    return Active(version=row.version, digest=row.digest, source=row.source, writer=row.writer.agent_id)
+
+
+def count_written(*, agent: Agent, scope: str, since: datetime) -> int:
+    """How many versions the agent has written in a scope after `since`, in quarantine or not."""
+    return MemoryItem.objects.filter(writer=agent, scope=scope, written_at__gt=since).count()
+
+
+def list_versions(*, tenant: str, scope: str, key: str) -> list[MemoryItem]:
+    """The newest versions of a key, newest first."""
+    rows = MemoryItem.objects.of(tenant).filter(scope=scope, key=key).select_related("writer")
+    return list(rows.order_by("-version")[:SHOWN])
+
+
+def get_by_pk(*, tenant: str, pk: int) -> MemoryItem | None:
+    """One version, with its writer."""
+    return MemoryItem.objects.of(tenant).select_related("writer").filter(pk=pk).first()
+
+
+def list_active(*, tenant: str, at: datetime) -> list[MemoryItem]:
+    """What agents receive at `at`, newest first."""
+    return list(_in_force(tenant, at).order_by("-written_at", "-pk")[:SHOWN])
+
+
+def list_decided(*, tenant: str) -> list[MemoryItem]:
+    """What people decided on last, newest first."""
+    rows = MemoryItem.objects.of(tenant).filter(decided_at__isnull=False).select_related("writer")
+    return list(rows.order_by("-decided_at", "-pk")[:SHOWN_DECIDED])
 
 
 def list_quarantined(*, tenant: str) -> list[MemoryItem]:

@@ -10,12 +10,13 @@ from uuid import UUID
 from audit import actors, events, ledger
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
+from runtime.contracts.source_labels import LabelSource
 from runtime.core import clock, transactions
 from runtime.flows.models import Flow
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.registry.models import Agent
-from runtime.registry.queries import granted_kinds
+from runtime.registry.services import agent_labels
 from runtime.state.models import MemoryItem
 from runtime.state.queries import memory_layers
 
@@ -39,13 +40,20 @@ def read(*, agent: Agent, scope: str, key: str, dfid: UUID | None) -> MemoryItem
             return opened
         flow = opened
     found, event = _look(agent, scope, key)
+    if isinstance(found, MemoryItem) and (labels := memory_layers.labels_for(agent, [found])):
+        agent_labels.gain(
+            agent_pk=agent.pk,
+            labels=labels,
+            because=LabelSource.MEMORY,
+            source=scope,
+            at=clock.now(),
+        )
     _record(agent, flow, event)
     return found
 
 
 def _look(agent: Agent, scope: str, key: str) -> tuple[MemoryItem | Problem, events.MemoryRead]:
-    manifest = granted_kinds.manifest_of(agent)
-    rule = f"memory_scopes@{manifest.version}" if manifest else "memory_scopes"
+    rule = memory_layers.rule_of(agent)
     said = partial(events.MemoryRead, agent_id=agent.agent_id, scope=scope, key=key)
     if scope not in memory_layers.readable(agent):
         detail = "The active manifest does not grant this agent read access to this scope."

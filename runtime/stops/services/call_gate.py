@@ -147,6 +147,14 @@ def close(*, tenant: str) -> None:
         )
 
 
+def hold_open(*, tenant: str) -> None:
+    """In the caller's transaction, before it looks at the stops: none is committed until that has ended.
+
+    For what has its whole effect in the database, such as a message to another agent.
+    """
+    _share(tenant)
+
+
 def _share(tenant: str) -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:

@@ -39,7 +39,7 @@ def find(flow: Flow, agent: Agent) -> Standing | Mismatch | None:
     A flow keeps the version that it began with. A mismatch is a workflow that is not as it was registered, or
     a fold that is not as the last step left it.
     """
-    row = _OF_FLOW.first(dfid=flow.pk)
+    row = None if flow.is_new else _OF_FLOW.first(dfid=flow.pk)
     if row is not None and not bytes(row.fold):
         return None  # its words were erased: it has ended
     if row is not None:
@@ -109,12 +109,18 @@ def view(flow: Flow, agent: Agent) -> api_schemas.FlowPosition | None:
 
 def list_bodies(flows: Collection[UUID]) -> dict[UUID, bytes]:
     """The workflows that these flows began with, by flow; without those that are not as registered."""
-    rows = WorkflowPosition.objects.select_related("workflow").filter(flow__in=flows)
     return {
         row.flow_id: bytes(row.workflow.body)
-        for row in rows
+        for row in _OF_FLOWS.rows(flows=list(flows))
         if recorded_versions.compare_workflow(row.workflow) is None
     }
+
+
+def _of_flows(*, flows: list[UUID]) -> QuerySet[WorkflowPosition]:
+    return WorkflowPosition.objects.select_related("workflow").filter(flow__dfid__in=flows)
+
+
+_OF_FLOWS: Final = statements.Read(_of_flows)
 
 
 def is_at_start(row: WorkflowPosition) -> bool:

@@ -103,13 +103,13 @@ def report(
     answer: StepAnswer
     if objections:
         escalation_id = _refuse(journal, standing, locked, asked.instruction, "step", objections)
-        journal.write()
         answer = api_schemas.StepRefusedAnswer(findings=_findings(objections), escalation_id=escalation_id)
     else:
         answer = _take(journal, standing, locked, asked, has_permit=permit is not None)
     if repeatable is not None:
         body = canonical.encode(api_schemas.plain(answer))
-        idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=journal.at)
+        journal.keep_answer(agent_pk=agent.pk, call=repeatable, body=body)
+    journal.write()
     return answer
 
 
@@ -121,7 +121,7 @@ def _take(
     *,
     has_permit: bool,
 ) -> api_schemas.StepTakenAnswer:
-    """Take the step; a router may call a person after it. Writes the journal."""
+    """Take the step; a router may call a person after it. The caller writes the journal."""
     step = Report(instruction=asked.instruction, input=asked.input, output=asked.output)
     fold = positions.take(journal, standing, step, has_permit=has_permit)
     seq = journal.flow.head_seq + len(journal.entries)
@@ -129,7 +129,6 @@ def _take(
     if steps.calls_person(fold):
         interrupt = Interrupt(standing=standing, fold=fold, reason=Reason.WORKFLOW_INTERRUPTED)
         escalation_id = interrupts.call_person(journal=journal, agent=agent, interrupt=interrupt)
-    journal.write()
     return api_schemas.StepTakenAnswer(seq=seq, next=standings.next_of(fold), escalation_id=escalation_id)
 
 

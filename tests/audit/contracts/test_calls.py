@@ -18,6 +18,7 @@ from runtime.contracts.problem import Problem
 from runtime.core import clock
 from runtime.flows.models import Proposal
 from runtime.maintenance.services import payloads, sealing
+from tests.audit.contracts import reading
 from tests.support import api_client, factories, gate_cases, interrupted_flow, ledger_tampering
 
 pytestmark = pytest.mark.django_db
@@ -279,3 +280,21 @@ def test_a_decision_on_a_workflow_is_on_no_proposal(auditor: api_client.Caller, 
     assert not isinstance(factories.decide(row, olivia, Action.REDIRECT, instruction="VERIFY"), Problem)
     refused = auditor.get(asked("hitl_decision", row.flow_id)).problem(404, "NOT_FOUND")
     assert "not about a proposal" in refused["detail"]
+
+
+def test_a_bound_has_fired_where_one_of_another_group_with_its_id_held(auditor: api_client.Caller) -> None:
+    """A limit that was exceeded, beside a rule of the same id that held."""
+    held = {"id": "max_notional", "require": "params.action == 'BUY'", "message": "It only buys."}
+    desk = factories.desk(kind=gate_cases.kind(rules=[held]))
+    flow = desk.open()
+    assert desk.propose(flow, params=factories.OVER_LIMIT)["verdict"] == "ESCALATE"
+    matches = reading.view(auditor, "rule_engine_output", flow.dfid)["matches"]
+    said = {
+        match["justification"]: match["action_proposal"]
+        for match in matches
+        if match["rule_id"] == held["id"]
+    }
+    assert sorted(said.values()) == ["allow", "require_approval"]
+    nodes = reading.view(auditor, "reasoning_trace", flow.dfid)["structure"]["rule_nodes"]
+    fired = {node["reason"]: node["fired"] for node in nodes if node["rule_id"] == held["id"]}
+    assert fired == {words: asked != "allow" for words, asked in said.items()}

@@ -111,7 +111,7 @@ def test_an_unanswered_call_is_of_unknown_status(
 def test_a_soft_guard_that_flagged_the_proposal_was_consulted(auditor: api_client.Caller) -> None:
     guard_rounds.configure()
     review = guard_rounds.flagged(factories.desk())
-    dfid = review.proposal.flow_id
+    dfid = review.flow_id
     shown = auditor.get(f"/audit/contracts/decision_package/{dfid}").ok()
     [consulted] = shown["consultations"]
     assert consulted["consultation_id"] == str(review.pk)

@@ -35,11 +35,12 @@ MEMBERS = {
     "actor_profile entitlements risk_tier jurisdiction problem_frame features environment safety_profile "
     "world_refs prior_decisions context_links",
     "rule_engine_output": "rule_output_id schema_version ruleset_version status matches guardrails_triggered "
-    "conflicts residuals coverage confidence_rule trace_ref requested_retransformations",
+    "conflicts residuals coverage confidence_rule trace_ref requested_retransformations | made_by ruleset "
+    "decided",
     "decision_package": "decision_id schema_version task_id timestamp decision_type selected_action "
     "safety_assertions confidence_score confidence_interpretation risk_tier abstain_threshold "
     "human_review_required escalation_route alternatives reasoning_trace_ref references consultations "
-    "budgets policy_requirements",
+    "budgets policy_requirements | made_by method expected_utility dropped consensus consultation_note",
     "execution_outcome_package": "outcome_id schema_version decision_id action_name start_time end_time "
     "status execution_state_transitions observed_effects deviations safety_validation_results "
     "error_diagnostics telemetry artifacts outcome_trace_ref world_version_id_before world_version_id_after "

@@ -1,15 +1,12 @@
 """The contracts of other designs, made of real flows: valid by their schemas, equal to what was recorded."""
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import jsonschema_rs
 import pytest
 
 from audit import canonical
@@ -21,12 +18,14 @@ from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import StepType
 from runtime.flows.models import Attempt, Intent, Proposal, Verdict
+from runtime.state.models import FactVersion
+from tests.audit.contracts import reading
 from tests.audit.packs_export import test_packs_of_flows as whole_flows
-from tests.support import api_client, factories, worlds
+from tests.support import api_client, factories, gate_cases, worlds
 
 pytestmark = pytest.mark.django_db
-DOCS = Path(__file__).parents[3] / "docs" / "contracts"
 STEP = "sha256:" + "ab" * 32
+GROUPS = ("constraints", "limits", "rules")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,15 +93,11 @@ SHOWN = {
 
 
 def heard(flows: Flows, name: str, wanted: object) -> api_client.Heard:
-    return api_client.Caller(flows.auditor).get(f"/audit/contracts/{name}/{wanted}")
+    return reading.heard(api_client.Caller(flows.auditor), name, wanted)
 
 
 def view(flows: Flows, name: str, wanted: object) -> Any:
-    """A contract, after a check by its published schema."""
-    shown = heard(flows, name, wanted).ok()
-    schema = json.loads((DOCS / f"{name}.schema.json").read_text())
-    jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(shown)
-    return shown
+    return reading.view(api_client.Caller(flows.auditor), name, wanted)
 
 
 def entries(dfid: UUID, kind: str) -> list[Any]:
@@ -129,7 +124,7 @@ def test_every_flow_shows_the_contracts_that_it_has_something_for_and_no_other(
 
 def test_says_why_there_is_nothing_to_show(flows: Flows) -> None:
     wanted = {
-        "agent_message": "Agents send each other no messages in this version, so no flow has one.",
+        "agent_message": "No message between agents is about this flow.",
         "hitl_decision": "Nobody has decided yet.",
         "execution_outcome_package": "No outcome has been recorded.",
         "tool_response": "No call has ended yet.",
@@ -172,6 +167,46 @@ def test_facts_that_are_also_evidence_name_who_wrote_them(flows: Flows) -> None:
     assert price["last_updated"]
 
 
+def test_facts_without_evidence_name_who_wrote_them_as_their_entries_say(flows: Flows) -> None:
+    """A pack wrote them: nobody was asked about this flow, so no evidence holds them."""
+    shown = view(flows, "structured_context", flows.accepted)
+    written = [
+        (said["payload"]["path"], said["payload"]["writer"], said["at"])
+        for said in entries_of_facts()
+        if said["payload"]["version"] == 1
+    ]
+    assert {(each["name"], each["source"], each["last_updated"]) for each in shown["features"]} <= set(
+        written
+    )
+    assert {each["source"] for each in shown["features"]} == {"system"}
+
+
+def entries_of_facts() -> list[Any]:
+    rows = LedgerEntry.objects.filter(kind="fact:written").order_by("id")
+    return [canonical.decode(bytes(row.body)) for row in rows]
+
+
+@pytest.mark.parametrize("change", [{"writer": "feed:mallory"}, {"digest": "0" * 64}])
+def test_who_wrote_a_fact_is_not_taken_from_a_row_that_its_entry_contradicts(
+    flows: Flows, change: dict[str, str]
+) -> None:
+    FactVersion.objects.filter(path="price.ABC", version=1).update(**change)
+    shown = {each["name"]: each for each in view(flows, "structured_context", flows.accepted)["features"]}
+    assert (shown["price.ABC"]["source"], shown["price.ABC"]["last_updated"]) == (None, None)
+    assert shown["market.state"]["source"] == "system"
+
+
+def test_the_context_names_the_jurisdiction_that_its_kind_names(flows: Flows) -> None:
+    assert view(flows, "structured_context", flows.accepted)["jurisdiction"] is None
+    desk = factories.desk(agent_id="lawful")
+    factories.policy_kind(gate_cases.kind(kind="LAWFUL", jurisdiction=["EU", "US-NY"]))
+    factories.change_manifest("lawful", policy_kinds=["LAWFUL"])
+    flow = desk.open()
+    assert view(flows, "structured_context", flow.dfid)["jurisdiction"] is None
+    desk.propose(flow, policy_kind="LAWFUL")
+    assert view(flows, "structured_context", flow.dfid)["jurisdiction"] == ["EU", "US-NY"]
+
+
 def test_a_person_s_decision_is_one_of_the_prior_ones_only_for_a_later_context(flows: Flows) -> None:
     assert view(flows, "structured_context", flows.overridden)["prior_decisions"] == []
 
@@ -202,6 +237,30 @@ def test_a_check_that_was_never_reached_asked_no_bound(flows: Flows) -> None:
     assert [node["fired"] for node in nodes] == [False] * 4
 
 
+@pytest.mark.parametrize("flow", ["accepted", "undone", "overridden", "asked", "rejected"])
+def test_a_bound_that_held_has_not_fired_and_never_gives_the_words_of_its_failure(
+    flows: Flows, flow: str
+) -> None:
+    for row in Verdict.objects.filter(proposal__flow=getattr(flows, flow)):
+        said = canonical.decode(bytes(row.body))["findings"]
+        found = {name for each in said if each["outcome"] != "PASS" for name in _names(each)}
+        kind = canonical.decode(bytes(row.bundle.body))["kind"]
+        bounds = {bound["id"]: bound for group in GROUPS for bound in kind.get(group, ())}
+        nodes = view(flows, "reasoning_trace", row.pk)["structure"]["rule_nodes"]
+        assert {node["rule_id"] for node in nodes if node["fired"]} == found & bounds.keys()
+        held = {node["rule_id"]: node["reason"] for node in nodes if not node["fired"]}
+        for match in view(flows, "rule_engine_output", row.pk)["matches"]:
+            bound = bounds[match["rule_id"]]
+            if match["rule_id"] not in found:
+                assert match["action_proposal"] == "allow"
+                assert (bound.get("require") or bound["value"]) in match["justification"]
+                assert match["justification"] == held[match["rule_id"]] != bound.get("message")
+
+
+def _names(finding: dict[str, Any]) -> list[str]:
+    return [finding["subject"], finding["code"], finding["message"].partition(":")[0]]
+
+
 def test_the_decision_package_is_the_verdict_and_the_proposal(flows: Flows) -> None:
     shown, proposal = (
         view(flows, "decision_package", flows.accepted),
@@ -219,9 +278,11 @@ def test_the_decision_package_is_the_verdict_and_the_proposal(flows: Flows) -> N
         "context_id": stored["context_ref"],
         "rule_output_id": given["payload"]["verdict_digest"],
         "world_version_id": digest({"market.state": 1, "price.ABC": 1}),
-        "CET_version": None,
+        "CET_version": "1.0.0",
         "Ruleset_version": given["payload"]["policy_bundle_hash"],
         "DER_version": given["payload"]["gate_version"],
+        "recommendation_id": None,
+        "proposal_ids": [str(proposal.pk)],
     }
     assert (shown["budgets"], shown["human_review_required"]) == ({"time": "PT60S", "cost": None}, False)
     assert shown["escalation_route"] == {"contact": "desk", "SLA": None}
@@ -370,20 +431,22 @@ def test_the_answer_of_a_call_is_the_receipt(flows: Flows) -> None:
 @pytest.mark.parametrize(
     ("flow", "decision", "codes"),
     [
-        ("accepted", "allow", []),
+        ("accepted", "allow", None),
         ("asked", "require_approval", ["RISK_LIMIT_EXCEEDED"]),
         ("rejected", "deny", ["INVALID_SCHEMA"]),
     ],
 )
 def test_a_verdict_is_named_as_a_policy_decision(
-    flows: Flows, flow: str, decision: str, codes: list[str]
+    flows: Flows, flow: str, decision: str, codes: list[str] | None
 ) -> None:
     dfid = getattr(flows, flow)
     shown, [given] = view(flows, "policy_decision", dfid), entries(dfid, "verdict:given")
     [asked] = entries(dfid, "proposal:submitted")
     assert shown["result"]["decision"] == decision
-    assert shown["result"]["reason_codes"] == [each["code"] for each in given["payload"]["reasons"]]
-    assert set(shown["result"]["reason_codes"]) == set(codes)
+    # What allows says which checks held.
+    said = [each["code"] for each in given["payload"]["reasons"]] or given["payload"]["allowed_by"]
+    assert shown["result"]["reason_codes"] == said
+    assert set(said) == set(codes) if codes is not None else {"AUTHORITY_OK", "LIMITS_OK"} <= set(said)
     assert (shown["decision_id"], shown["time"]) == (given["payload"]["proposal_id"], given["at"])
     assert shown["inputs"] == {
         "request_hash": asked["payload"]["proposal_digest"],
@@ -440,4 +503,7 @@ def test_the_replay_trace_has_every_step_at_the_boundary(flows: Flows) -> None:
     assert shown["steps"][1]["request_hash"] == asked["payload"]["proposal_digest"]
     assert shown["steps"][0]["provenance_refs"] == ["market.state@1", "price.ABC@1"]
     assert shown["trace_id"] == flows.accepted.hex
-    assert shown["model"] == dict.fromkeys(("model_id", "model_version", "temperature", "seed", "decoding"))
+    assert shown["model"] == {
+        **dict.fromkeys(("model_id", "model_version", "temperature", "seed", "decoding")),
+        "claims": [],
+    }

@@ -145,11 +145,11 @@ def test_says_when_it_cannot_judge(apart: Path, arguments: list[str]) -> None:
 
 
 def test_says_which_format_it_cannot_judge(apart: Path) -> None:
-    other = with_manifest(evidence_packs.whole(), format="dir-console-evidence-pack/2")
+    other = with_manifest(evidence_packs.whole(), format="dir-console-evidence-pack/3")
     (apart / "pack.zip").write_bytes(evidence_packs.archive_of(other))
     done = run(apart, "pack.zip", "--json")
     assert done.returncode == 2
-    assert "dir-console-evidence-pack/2" in json.loads(done.stdout)["problem"]
+    assert "dir-console-evidence-pack/3" in json.loads(done.stdout)["problem"]
 
 
 def test_lists_no_more_than_a_hundred_findings() -> None:
@@ -294,6 +294,37 @@ def test_finds_what_does_not_agree_with_what_one_has(brought: dict[str, Any], co
     report = report_on(evidence_packs.whole(), **brought)
     assert report.exit == 1
     assert {finding.code for finding in report.findings} == {code}
+
+
+BEFORE, OTHER_BEFORE = (f"previous {evidence_packs.text64(bytes([n]) * 32)}" for n in (1, 2))
+
+
+def _chained(*, at: int, size: int = 32) -> bytes:
+    return evidence_packs.note(NEXT, LEAVES[:size], moment(at), BEFORE)
+
+
+def test_another_successor_of_the_same_checkpoint_is_a_fork_also_where_the_entries_agree() -> None:
+    members = with_manifest({**evidence_packs.whole(), "checkpoint.txt": _chained(at=400)})
+    assert report_on(members, note=verify.read_note(_chained(at=400))).exit == 0
+    for theirs, given in ((_chained(at=401), {}), (_chained(at=401, size=7), proofs(7, 32))):
+        report = report_on(members, note=verify.read_note(theirs), proofs=given)
+        assert [finding.code for finding in report.findings] == ["CHAIN_FORKED"]
+    other = evidence_packs.note(NEXT, LEAVES[:32], moment(401), OTHER_BEFORE)
+    assert report_on(members, note=verify.read_note(other)).exit == 0
+
+
+def test_another_successor_in_the_head_of_the_pack_is_a_fork() -> None:
+    members = dict(evidence_packs.whole())
+    head = json.loads(members["head.json"])
+    said = head["checkpoint"].partition("\n\n")[0]
+    head["checkpoint"] = evidence_packs.signed_note(f"{said}\n{BEFORE}\n", NEXT).decode()
+    members["head.json"] = rfc8785.dumps(head)
+    for ours, codes in (
+        (evidence_packs.note(NEXT, LEAVES[:32], moment(400), OTHER_BEFORE), []),
+        (_chained(at=401), ["CHAIN_FORKED"]),
+    ):
+        report = report_on(with_manifest({**members, "checkpoint.txt": ours}))
+        assert [finding.code for finding in report.findings] == codes
 
 
 def test_a_key_that_the_first_has_vouched_for_goes_on_from_its_checkpoint() -> None:

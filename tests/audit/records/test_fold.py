@@ -100,8 +100,10 @@ def entries(*told: Told, start: int = 1, actor: str = "agent:analyst") -> list[S
     ]
 
 
-def record_of(*told: Told, rules: Rules = RULES) -> dict[str, Any]:
-    return fold.fold(dfid=DFID, previous=None, entries=entries(*told), rules=lambda said: rules)
+def record_of(*told: Told, rules: Rules = RULES, version: str = fold.VERSION) -> dict[str, Any]:
+    return fold.fold(
+        dfid=DFID, previous=None, entries=entries(*told), rules=lambda said: rules, version=version
+    )
 
 
 TO_PERSON = (OPENED, PROPOSED, verdict("ESCALATE", "RISK_LIMIT_EXCEEDED"), moved("ESCALATED"), ESCALATED)
@@ -187,6 +189,7 @@ def test_what_a_record_says_of_an_escalated_proposal() -> None:
         "id": "analyst",
         "workload_identity": f"agent:analyst#{DFID}",
         "delegated_user_id": None,
+        "delegated_user_source": None,
     }
     assert record["subject_ids"] == ["order:881"]
     assert record["trace_id"] == "4b" * 16
@@ -233,6 +236,48 @@ def test_another_proposal_of_the_agent_is_another_question() -> None:
     overridden = record_of(*TO_PERSON, decided("OVERRIDE"), by_person, verdict("ACCEPT"), moved("ACCEPTED"))
     assert (overridden["approval_mode_effective"], overridden["status"]) == ("person", Status.IN_FLIGHT)
     assert overridden["actor"]["delegated_user_id"] == "user:1"
+
+
+ADVICE: tuple[Told, ...] = (
+    (
+        "memory:read",
+        {"scope": "desk", "key": "prices", "decision": "allow", "version": 2, "digest": "aa"},
+    ),
+    ("memory:read", {"scope": "desk", "key": "other", "decision": "deny", "version": None, "digest": None}),
+    ("rules:evaluated", {"rule_output_id": "r-1", "output_digest": "bb"}),
+    ("decision:recommended", {"decision_id": "d-1", "package_digest": "cc"}),
+)
+
+
+def test_what_was_read_of_memory_and_what_was_advised_is_evidence_from_version_3_on() -> None:
+    told = [OPENED, *ADVICE, PROPOSED, verdict("ACCEPT")]
+    assert record_of(*told)["evidence_refs"] == [
+        "memory:desk/prices@2#sha256:aa",
+        "rule_output:r-1#sha256:bb",
+        "decision_package:d-1#sha256:cc",
+        "verdict:p-1#sha256:22",
+    ]
+    for version in ("1", "2"):
+        assert record_of(*told, version=version)["evidence_refs"] == ["verdict:p-1#sha256:22"]
+        assert not any(fold.changes(kind, version=version) for kind, _ in ADVICE)
+
+
+def test_for_whom_the_agent_says_that_it_acts_is_marked_as_its_claim() -> None:
+    opened = (OPENED[0], {**OPENED[1], "delegated_user_id": "usr_771"})
+    claimed = record_of(opened, PROPOSED, verdict("ESCALATE", "X"), ESCALATED)
+    assert claimed["actor"]["delegated_user_id"] == "usr_771"
+    assert claimed["actor"]["delegated_user_source"] == "agent_claim"
+    # A claim opens no gate: nobody has decided.
+    accepted = record_of(opened, PROPOSED, verdict("ACCEPT"), moved("ACCEPTED"))
+    assert accepted["controls_active"]["approval_gates_active"] == []
+    by_person = (PROPOSED[0], {**PROPOSED[1], "author": "user:1"})
+    overridden = record_of(
+        opened, PROPOSED, verdict("ESCALATE", "X"), ESCALATED, by_person, verdict("ACCEPT")
+    )
+    assert overridden["actor"]["delegated_user_id"] == "user:1"
+    assert overridden["actor"]["delegated_user_source"] == "decision"
+    earlier = record_of(opened, PROPOSED, verdict("ACCEPT"), version="2")["actor"]
+    assert (earlier["delegated_user_id"], "delegated_user_source" in earlier) == (None, False)
 
 
 def test_approvals_say_who_when_and_on_what() -> None:

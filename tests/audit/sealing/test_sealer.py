@@ -115,6 +115,21 @@ def test_many_entries_are_sealed_in_batches_and_signed_once(monkeypatch: pytest.
     assert signed_sizes() == [11]
 
 
+def test_what_is_added_unsigned_is_signed_by_the_next_call_that_signs() -> None:
+    sealed: list[int] = []
+    append(count=2)
+    with transaction.atomic():
+        added = sealer.seal(tenant="default", now=lambda: AT, is_signed=False, on_sealed=sealed.extend)
+    assert (added.leaves, added.is_done, signed_sizes()) == (3, True, [])
+    assert sealed == list(Leaf.objects.order_by("index").values_list("entry_id", flat=True))
+    with transaction.atomic():
+        assert sealer.seal(tenant="default", now=lambda: AT, is_signed=False) == Sealed()
+    assert sealer.is_due(AT)
+    assert seal() == Sealed()
+    assert signed_sizes() == [3]
+    assert not sealer.is_due(AT)
+
+
 def test_an_idle_ledger_is_signed_again_only_after_a_heartbeat() -> None:
     append()
     seal()

@@ -5,7 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
+from runtime.contracts.kind_steps import OnToolError
 from runtime.contracts.receipt import CallResult
+from runtime.contracts.tool import ToolDefinition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,8 @@ class TargetCall:
     A GET has no body and no effect: its `key` only names the message. An executor sends the first bytes
     inside `gate`, and lets through what that raises: a stop that was pressed in between ends the call there.
     `refuses` are the statuses by which the target reports that it has not done it. `observe` is given the
-    answer as it came, whatever it means.
+    answer as it came, whatever it means. With `may_take_on`, a 202 needs no receipt: the result comes later.
+    With `reuses_connection` it may go over one of an earlier call, whose end at that moment makes a doubt.
     """
 
     base_url: str
@@ -39,6 +42,13 @@ class TargetCall:
     gate: Callable[[], AbstractContextManager[None]] = nullcontext
     refuses: frozenset[int] = frozenset()
     observe: Callable[[RawAnswer], None] | None = None
+    may_take_on: bool = False
+    reuses_connection: bool = False
+    # Of a tool: the digest of its pinned description, who is told of another one (None: it is not listed),
+    # and what an error means that it reports itself.
+    pin: str | None = None
+    note_tool: Callable[[ToolDefinition | None], None] | None = None
+    on_tool_error: OnToolError = OnToolError.UNKNOWN
 
 
 class Executor(Protocol):

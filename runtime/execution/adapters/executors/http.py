@@ -14,7 +14,7 @@ from django.conf import settings
 
 from runtime.contracts.problem import ProblemError
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
-from runtime.execution.adapters import egress, retry_after, signing, transport
+from runtime.execution.adapters import egress, kept_connections, retry_after, signing, transport
 from runtime.execution.adapters.executors.call import RawAnswer, TargetCall
 from runtime.kernel import answers, ijson
 
@@ -45,8 +45,9 @@ def execute(call: TargetCall) -> CallResult:
 def _exchange(
     call: TargetCall, *, address: httpx2.URL, headers: Mapping[str, str], trip: transport.Trip
 ) -> CallResult:
+    rule = egress.rule(settings.DIR_EGRESS_ALLOW)
     with (
-        transport.client(egress=egress.rule(settings.DIR_EGRESS_ALLOW), trip=trip) as client,
+        kept_connections.client(url=address, egress=rule, trip=trip, reuse=call.reuses_connection) as client,
         client.stream(call.method, address, content=call.body, headers=dict(headers)) as answer,
     ):
         if not httpx2.codes.is_success(answer.status_code):
@@ -56,6 +57,8 @@ def _exchange(
                     _receive(call, answer)
             return _failure(answer, refuses=call.refuses)
         status_code, body = answer.status_code, _receive(call, answer)
+        if call.may_take_on and status_code == httpx2.codes.ACCEPTED:
+            return Receipt(status_code=status_code, body=b"{}")
         if body is None:
             words = f"the target answered {status_code} with more than {MAX_ANSWER_BYTES} bytes"
             return _unknown(C.ANSWER_TOO_LARGE, words, status_code)

@@ -63,14 +63,14 @@ def check_follows_decision(case: Case) -> Iterable[Finding]:
 
 
 def _ask(case: Case, ruleset: RulesetDocument) -> Iterator[Finding]:
-    features = dict(_features(case, ruleset))
+    features = features_of(case, ruleset)
     for name in ruleset.features:
         if name not in features:
             said = f"The feature {name} of {ruleset.name} has no value of its type."
             yield findings.fail(
                 CheckName.RULESETS, Reason.RULESET_INCOMPLETE, said, subject=f"{ruleset.ruleset}:{name}"
             )
-    result = evaluate.evaluate(ruleset, features)
+    result = evaluate.evaluate(ruleset, features, cedar=(case.facts.cedar or {}).get(ruleset.name))
     for guard in result.guardrails_triggered:
         yield findings.fail(
             CheckName.RULESETS,
@@ -111,8 +111,9 @@ def _is_met(case: Case, match: RuleMatch) -> bool:
     return canonical.encode(named) == canonical.encode(wanted.params)
 
 
-def _features(case: Case, ruleset: RulesetDocument) -> Iterator[tuple[str, Any]]:
+def features_of(case: Case, ruleset: RulesetDocument) -> dict[str, Any]:
     """The features that have a value of their type."""
+    found = {}
     for name, feature in ruleset.features.items():
         if feature.value is None:
             continue
@@ -121,4 +122,5 @@ def _features(case: Case, ruleset: RulesetDocument) -> Iterator[tuple[str, Any]]
         except ExpressionError:
             continue
         if evaluate.fits(feature, value):
-            yield name, value
+            found[name] = value
+    return found

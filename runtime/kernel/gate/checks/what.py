@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from runtime.contracts import reasons
 from runtime.contracts.kind_types import OnFail, Severity
 from runtime.contracts.policy_kind import InvariantPlace, RiskTier
 from runtime.contracts.reasons import Reason
@@ -134,15 +135,29 @@ def check_evidence(case: Case) -> Iterable[Finding]:
         key = evaluate.evidence_key(need, case.proposal.params)
         came_ms = None if key is None else known.get(key)
         age_s = None if came_ms is None else max(0, case.now_ms - came_ms) / 1000
+        most_s = (case.facts.max_ages or {}).get(key or "") if need.max_age_s is None else need.max_age_s
         if age_s is None:
             said = f"The {need.sort} {need.name} is missing."
-        elif need.max_age_s is not None and age_s > need.max_age_s:
-            said = f"The {need.sort} {need.name} is older than {need.max_age_s} s."
+        elif most_s is not None and age_s > most_s:
+            said = f"The {need.sort} {need.name} is older than {most_s} s."
         else:
             continue
         yield findings.fail(
             CheckName.EVIDENCE, Reason.INVALID_EVIDENCE, said, subject=f"{need.sort}:{need.name}"
         )
+
+
+def check_tools(case: Case) -> Iterable[Finding]:
+    """Are the tools of MCP servers that the policy kind calls described as an admin pinned them? (DARE)
+
+    TOOL_NOT_PINNED, TOOL_QUARANTINED and TOOL_SERVER_OFF are Fails, for each tool.
+    """
+    known = {(item.server, item.tool): item.refused for item in case.facts.tools or ()}
+    for server, tool in case.kind.tools:
+        refused = known.get((server, tool), Reason.TOOL_NOT_PINNED)
+        if refused is not None:
+            said = f"{tool} of {server} is not called: {reasons.MEANINGS[refused]}"
+            yield findings.fail(CheckName.TOOLS, refused, said, subject=f"{server}:{tool}")
 
 
 def check_limits(case: Case) -> Iterable[Finding]:

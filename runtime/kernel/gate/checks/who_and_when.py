@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
 from audit import canonical
+from runtime.contracts.kind_types import OnFail
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import AgentStatus
+from runtime.contracts.states import AgentStatus, AutonomyLevel
 from runtime.contracts.verdict import Finding
+from runtime.kernel import source_labels
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.gate_input import Case
@@ -28,6 +30,7 @@ def check_authority(case: Case) -> Iterable[Finding]:
     """May this agent propose this kind now? The registry decides, never the body (DIR paper, 6.2).
 
     AGENT_* for a status that bars, UNAUTHORIZED for a session, a kind or a scope that is not granted.
+    AGENT_UNPINNED where the kind is strict and the manifest leaves model profile or evaluators open.
 
     A person who decides an escalation of an agent that has since been barred is refused too.
     """
@@ -48,6 +51,14 @@ def check_authority(case: Case) -> Iterable[Finding]:
         yield findings.fail(
             CheckName.AUTHORITY, Reason.UNAUTHORIZED, f"The active manifest does not grant {kind}."
         )
+    pinned = {"model_profile": manifest.model_profile, "evaluator_suite": manifest.evaluator_suite}
+    unpinned = [name for name, value in pinned.items() if not value]
+    if case.kind.strict and unpinned:
+        yield findings.fail(
+            CheckName.AUTHORITY,
+            Reason.AGENT_UNPINNED,
+            f"{kind} is strict, and the active manifest does not set {' and '.join(unpinned)}.",
+        )
     known = {*case.proposal.params, *list_bounds.property_names(case.kind.params_schema)}
     for name in sorted(known & manifest.scope.keys()):
         # Bytes, not ==: Python holds True equal to 1.
@@ -59,6 +70,42 @@ def check_authority(case: Case) -> Iterable[Finding]:
                 Reason.UNAUTHORIZED,
                 f"The active manifest's scope does not hold this {name}.",
             )
+
+
+def check_autonomy(case: Case) -> Iterable[Finding]:
+    """May the agent have this effect at its level of autonomy? Asked only of kinds that have an effect.
+
+    AGENT_SUPERVISED asks for a person, and is not asked of one; AGENT_READ_ONLY refuses, whoever decides.
+    """
+    if case.facts.autonomy is AutonomyLevel.READ_ONLY:
+        yield findings.fail(
+            CheckName.AUTONOMY,
+            Reason.AGENT_READ_ONLY,
+            "The agent is READ_ONLY: nothing that has an effect is accepted until an admin raises its level.",
+        )
+    elif not case.proposal.by_person:
+        yield findings.refer(
+            CheckName.AUTONOMY,
+            Reason.AGENT_SUPERVISED,
+            "The agent is SUPERVISED: a person decides on all that has an effect.",
+        )
+
+
+def check_labels(case: Case) -> Iterable[Finding]:
+    """May the agent do this after what it has received? Asked by the `label_rules` of its manifest. (DARE)
+
+    LABELLED for each rule with a label that the agent has: a Refer, which is not asked of a person, unless
+    the rule says REJECT.
+    """
+    held = case.facts.labels or ()
+    for rule, labels in source_labels.list_broken(case.manifest.label_rules, kind=case.kind, held=held):
+        if rule.on_fail is OnFail.ESCALATE and case.proposal.by_person:
+            continue
+        named = ", ".join(labels)
+        said = rule.message or f"The agent has received something labelled {named}."
+        yield findings.by_rule(
+            rule.on_fail, CheckName.LABELS, Reason.LABELLED, said, subject=rule.id, proposed_value=named
+        )
 
 
 def check_validity(case: Case) -> Iterable[Finding]:

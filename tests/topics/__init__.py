@@ -1,0 +1,1 @@
+"""Topic intake: agents that propose over Redis Streams."""

@@ -192,12 +192,10 @@ def test_a_table_without_one_of_its_inputs_decides_nothing() -> None:
 @pytest.mark.parametrize(("age", "is_known"), [(None, True), (60, True), (61, False)])
 def test_a_feature_that_is_too_old_counts_as_missing(age: int | None, is_known: bool) -> None:
     ruleset = document(table(row("A", "-")), features=AGED)
-    found = evaluate.evaluate(
-        ruleset,
-        {"score": 1, "rate": 1, "region": "", "member": True},
-        None if age is None else {"score": age},
-    )
+    features = {"score": 1, "rate": 1, "region": "", "member": True}
+    found = evaluate.evaluate(ruleset, features, None if age is None else {"score": age})
     assert bool(found.decided) is is_known
+    assert ("score" in evaluate.current(ruleset, features, {} if age is None else {"score": age})) is is_known
     scopes = [gap.suggested_scope for gap in found.requested_retransformations]
     assert scopes == ([] if is_known else ["Read score again: it is older than 60 s."])
 

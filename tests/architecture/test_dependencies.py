@@ -7,11 +7,15 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("audit", "dir_console", "escalations", "runtime")
 # Taken up by what is imported: the server's parser, loop and protocol, Django's database.
 RUN_BY = {
+    "async-timeout": "redis",
     "httptools": "uvicorn",
     "uvloop": "uvicorn",
     "websockets": "uvicorn",
@@ -53,3 +57,25 @@ def test_a_dependency_is_used(name: str) -> None:
 
 def test_what_is_run_by_something_else_is_listed() -> None:
     assert set(RUN_BY) <= set(_project())
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0"])
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_lock_holds_what_any_python_asks_for(python: str, machine: str) -> None:
+    """pip installs by hash alone: a package that only another Python needs would end `make up` there."""
+    environment = default_environment() | {
+        "python_full_version": python,
+        "python_version": python.rpartition(".")[0],
+        "platform_machine": machine,
+        "extra": "",
+    }
+    installed = {canonicalize_name(one.name) for one in metadata.distributions()}
+    asked = [Requirement(text) for one in metadata.distributions() for text in one.requires or ()]
+    missing = [
+        str(one)
+        for one in asked
+        if one.marker is not None
+        and one.marker.evaluate(environment)  # type: ignore[arg-type]
+        and canonicalize_name(one.name) not in installed
+    ]
+    assert missing == []

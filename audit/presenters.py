@@ -6,7 +6,13 @@ Summaries are plain text with values from agents: templates escape them.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from audit import presenters_of_conversations, presenters_of_rulesets, presenters_of_waiting, sentences
+from audit import (
+    presenters_of_conversations,
+    presenters_of_rulesets,
+    presenters_of_waiting,
+    presenters_of_workflows,
+    sentences,
+)
 from audit.events import Kind
 from audit.lanes import LANES, Lane, LaneShown, Presenter
 from audit.sentences import says
@@ -468,12 +474,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "undo", Lane.SYSTEM, "Replay run started", sentences.replay_started
         ),
         Kind.REPLAY_RUN_ENDED: Presenter("undo", Lane.SYSTEM, "Replay run ended", sentences.replay_ended),
-        Kind.WORKFLOW_REGISTERED: Presenter(
-            "flow", Lane.SYSTEM, "Workflow registered", says("{workflow} version {version}.")
-        ),
-        Kind.STEP_TAKEN: Presenter("thought", Lane.REASONING, "Step taken", sentences.step_taken),
-        Kind.STEP_REFUSED: Presenter("cross", Lane.REASONING, "Step refused", sentences.step_refused),
-        Kind.FLOW_CONTINUED: Presenter("play", Lane.DECISION, "Flow continued", sentences.flow_continued),
         Kind.RECEIVER_ADDED: Presenter(
             "send", Lane.SYSTEM, "Receiver added", says("{name} gets events from leaf {next_leaf} on.")
         ),
@@ -494,5 +494,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         **presenters_of_rulesets.PRESENTERS,
         **presenters_of_waiting.PRESENTERS,
         **presenters_of_conversations.PRESENTERS,
+        **presenters_of_workflows.PRESENTERS,
     }
 )

@@ -113,22 +113,6 @@ def step(payload: Mapping[str, Any]) -> str:
     return f"The agent reported a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
 
 
-def step_taken(payload: Mapping[str, Any]) -> str:
-    then = payload.get("next")
-    return f"The agent reported {payload['instruction']}" + (f"; {then} comes next." if then else ".")
-
-
-def flow_continued(payload: Mapping[str, Any]) -> str:
-    then = payload.get("next")
-    chosen = f"with {then}" if then else "without what its router demanded"
-    return f"A person let the flow continue in {payload['workflow']} {payload['version']}, {chosen}."
-
-
-def step_refused(payload: Mapping[str, Any]) -> str:
-    verb = "asked for" if payload["asked"] == "check" else "reported"
-    return f"The agent {verb} {payload['instruction']}, refused by {', '.join(payload['policies'])}."
-
-
 def session(payload: Mapping[str, Any]) -> str:
     said = (("instance", payload.get("instance_id")), ("environment", payload.get("environment")))
     claims = ", ".join(f"{name} {value}" for name, value in said if value)

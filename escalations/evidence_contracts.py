@@ -402,13 +402,24 @@ class RefusedPolicy(EvidencePart):
     message: str
 
 
+class RefusedStep(EvidencePart):
+    """A step that the agent asked for, with what it gave."""
+
+    instruction: str
+    input: dict[str, Any]
+
+
 class InterruptCause(EvidencePart):
-    """The router that called a person, what it demands, and why; `refused_by` refuses just that."""
+    """The policy that called a person, what it demands, and why.
+
+    `refused_by` refuses the `refused` step, which a person may allow, or without one what is demanded.
+    """
 
     policy: str
     demands: str
     message: str
     refused_by: tuple[RefusedPolicy, ...] = Field(default=(), exclude_if=is_empty)
+    refused: RefusedStep | None = Field(default=None, exclude_if=is_none)
 
 
 class InterruptEvidence(EvidenceDocument):

@@ -1,6 +1,8 @@
 """What happens to the workflows of agents, and to the steps of flows that follow one."""
 
-from audit.events.base import Event, Id, Kind, Names, Text
+from pydantic import Field
+
+from audit.events.base import Event, Id, Kind, Names, Text, is_absent
 
 
 class WorkflowRegistered(Event):
@@ -30,7 +32,7 @@ class StepTaken(Event):
 class FlowContinued(Event):
     """A person let an interrupted flow continue; `next` is the instruction that they chose, if any.
 
-    The commitment stands for where the flow stands after it.
+    `allows` is a refused step that they allowed. The commitment stands for where the flow stands after it.
     """
 
     kind = Kind.FLOW_CONTINUED
@@ -39,6 +41,7 @@ class FlowContinued(Event):
     version: str
     position_commitment: str
     next: str | None = None
+    allows: str | None = Field(default=None, exclude_if=is_absent)
 
 
 class StepRefused(Event):

@@ -182,6 +182,7 @@ def _let_continue(order: AuthorizedDecision, agent: Agent, journal: Journal) -> 
         agent=agent,
         escalation_id=str(order.escalation.pk),
         instruction=instruction if action.spec.takes_instruction else None,
+        allowed=None if action.spec.takes_instruction else interrupt_evidence.allowed_step(order.shown),
     )
     if mismatch is None:
         return ActionResult()

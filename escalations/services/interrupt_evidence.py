@@ -1,4 +1,4 @@
-"""The evidence of an interrupted workflow: where the flow stands, which router called a person, and why.
+"""The evidence of an interrupted workflow: where the flow stands, which policy called a person, and why.
 
 It does not drift: while a person decides, no step is taken. Only an answer of the agent revises it.
 """
@@ -17,6 +17,7 @@ from escalations.evidence_contracts import (
     InterruptCause,
     InterruptEvidence,
     RefusedPolicy,
+    RefusedStep,
 )
 from escalations.models import Escalation, Evidence
 from escalations.services import evidence, first_decisions
@@ -25,9 +26,11 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.contracts.verdict import Segment
+from runtime.contracts.workflow import INTERRUPT, AllowedStep
 from runtime.flows.models import Flow
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import effects
+from runtime.kernel.workflows import steps
 from runtime.registry.models import Agent
 from runtime.workflows.services.interrupts import Interrupt
 
@@ -38,19 +41,13 @@ def build(
     """Everything that the page shows, except the deadline and who claims it.
 
     Raises:
-        LookupError: for a fold in which no router demands anything, or an agent without a manifest.
+        LookupError: for a fold in which no router demands anything and no step was refused, or an agent
+            without a manifest.
     """
     fold, document, manifest = interrupt.fold, interrupt.standing.document, agent.active_manifest
-    if fold.pending is None or manifest is None:
-        raise LookupError("nothing is interrupted without a router and a manifest")
-    cause = InterruptCause(
-        policy=fold.pending.policy,
-        demands=fold.pending.instruction,
-        message=fold.pending.reason,
-        refused_by=tuple(
-            RefusedPolicy(policy=one.subject, message=one.message) for one in interrupt.objections
-        ),
-    )
+    if manifest is None:
+        raise LookupError("nothing is interrupted without a manifest")
+    cause = _cause(interrupt)
     return InterruptEvidence(
         escalation_id=str(escalation_id),
         revision=1,
@@ -81,11 +78,44 @@ def build(
     )
 
 
+def _cause(interrupt: Interrupt) -> InterruptCause:
+    refused_by = tuple(RefusedPolicy(policy=one.subject, message=one.message) for one in interrupt.objections)
+    step, demand = interrupt.refused, interrupt.fold.pending
+    if step is not None:
+        first = refused_by[0]
+        return InterruptCause(
+            policy=first.policy,
+            demands=INTERRUPT,
+            message=first.message,
+            refused_by=refused_by,
+            refused=RefusedStep(instruction=step.instruction, input=dict(step.input)),
+        )
+    if demand is None:
+        raise LookupError("nothing is interrupted without a demand or a refused step")
+    return InterruptCause(
+        policy=demand.policy, demands=demand.instruction, message=demand.reason, refused_by=refused_by
+    )
+
+
+def allowed_step(shown: EvidenceDocument | None) -> AllowedStep | None:
+    """The step that RESUME allows: just the one that was shown, past the checkers that were shown."""
+    if not isinstance(shown, InterruptEvidence) or shown.cause.refused is None:
+        return None
+    refused = shown.cause.refused
+    return AllowedStep(
+        instruction=refused.instruction,
+        input_digest=steps.input_digest(refused.input),
+        policies=tuple(one.policy for one in shown.cause.refused_by),
+    )
+
+
 def _effect(agent_id: str, name: str, position: str | None, cause: InterruptCause) -> tuple[Segment, ...]:
     """What a person has to know, in one sentence; the name of the agent is isolated as a given value."""
     after = f" after {position}" if position else ""
-    if cause.refused_by:
-        refusing = ", ".join(dict.fromkeys(one.policy for one in cause.refused_by))
+    refusing = ", ".join(dict.fromkeys(one.policy for one in cause.refused_by))
+    if cause.refused is not None:
+        why = f"{cause.refused.instruction} needs a person, by {refusing}"
+    elif cause.refused_by:
         why = f"{cause.policy} demands {cause.demands}, which is refused by {refusing}"
     else:
         why = f"{cause.policy} calls a person: {cause.message.rstrip('.')}"

@@ -1,7 +1,7 @@
 """The form of the decision page: the actions, each allowed or with the reason why not, and what is asked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ from escalations.services import (
     comparing,
     deciding,
     decision_pace,
+    interrupt_evidence,
     policy_context,
 )
 from escalations.views import (
@@ -91,7 +92,9 @@ def context(
         "two_people": two_people.standing(escalation, person, situation, basis.known),
         "others": others(person, situation, at=at) if is_bound else None,
         "choices": [
-            _choice(action, answer, kept, situation, follows.get(action, ()))
+            _choice(
+                action, answer, kept, situation, follows.get(action, ()), _words(action, situation, shown)
+            )
             for action, answer in answers.items()
         ],
         "may_decide": bool(person.roles & policy.DECIDING_ROLES),
@@ -170,15 +173,27 @@ def _after_restore(
     }
 
 
+def _words(
+    action: Action, situation: policy.EscalationContext, shown: AnyEvidence | None
+) -> contracts.Wording:
+    """Return what the page says of an action, with the refused step that RESUME would allow."""
+    words = action.spec.worded(situation.family)
+    allowed = interrupt_evidence.allowed_step(shown)
+    if action is not Action.RESUME or allowed is None:
+        return words
+    hint = f"The agent may take {allowed.instruction} once, with the input that is shown"
+    return replace(words, hint=hint, button=f"Allow {allowed.instruction} once")
+
+
 def _choice(
     action: Action,
     answer: policy.Answer,
     kept: Mapping[str, str],
     situation: policy.EscalationContext,
     follows: Sequence[str],
+    words: contracts.Wording,
 ) -> ActionChoice:
     spec = action.spec
-    words = spec.worded(situation.family)
     why = answer.why if isinstance(answer, policy.Denied) and answer.code is not ProblemCode.STEP_UP else ""
     typed = ("typed",) if policy.is_typed_again(action, situation) else ()
     return ActionChoice(

@@ -1,8 +1,9 @@
 """The evidence of an interrupted workflow as the decision page shows it, from the stored evidence alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.utils.dateparse import parse_datetime
 
@@ -19,8 +20,8 @@ from runtime.kernel import effects
 class InterruptView:
     """Everything that the evidence sections show. `demands` is empty where the router only called a person.
 
-    `reported` are input and output of the last step, as its agent claims them; `visits` how often each
-    instruction was taken.
+    `refused` is the step that checkers refused, with `given` as its input. `reported` are input and output of
+    the last step, as its agent claims them; `visits` how often each instruction was taken.
     """
 
     effect: Sequence[Piece]
@@ -32,6 +33,8 @@ class InterruptView:
     demands: str
     message: str
     refused_by: Sequence[tuple[str, str]]
+    refused: str
+    given: str
     position: str
     reliability: int
     visits: Sequence[tuple[str, int]]
@@ -48,7 +51,7 @@ def read(evidence: InterruptEvidence, *, body: bytes) -> InterruptView:
     reported: list[tuple[str, str]] = []
     if fold.last is not None:
         parts = (("Input", fold.last.input), ("Output", fold.last.output))
-        reported = [(name, effects.visible(canonical.encode(given).decode())) for name, given in parts]
+        reported = [(name, _visible(given)) for name, given in parts]
     return InterruptView(
         effect=segments(evidence),
         frozen_at=parse_datetime(evidence.frozen_at),
@@ -59,6 +62,8 @@ def read(evidence: InterruptEvidence, *, body: bytes) -> InterruptView:
         demands="" if cause.demands == INTERRUPT else cause.demands,
         message=effects.visible(cause.message),
         refused_by=[(one.policy, effects.visible(one.message)) for one in cause.refused_by],
+        refused="" if cause.refused is None else cause.refused.instruction,
+        given="" if cause.refused is None else _visible(cause.refused.input),
         position=fold.position or "",
         reliability=fold.reliability,
         visits=sorted(fold.visits.items()),
@@ -77,3 +82,7 @@ def read(evidence: InterruptEvidence, *, body: bytes) -> InterruptView:
         owner=effects.visible(evidence.agent.owner),
         raw=labels.pretty(canonical.decode(body)),
     )
+
+
+def _visible(given: Mapping[str, Any]) -> str:
+    return effects.visible(canonical.encode(dict(given)).decode())

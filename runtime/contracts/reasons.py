@@ -182,7 +182,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",
     Reason.IDLE_TOO_LONG: "The flow exceeded the idle timeout.",
     Reason.PARENT_ENDED: "The parent flow has ended, and its open children with it.",
-    Reason.WORKFLOW_INTERRUPTED: "A router of the agent's workflow calls a person.",
+    Reason.WORKFLOW_INTERRUPTED: "A router or a checker of the agent's workflow calls a person.",
     Reason.POLICY_DEADLOCK: "The instruction that must come next in the agent's workflow is refused itself.",
     Reason.AWAITING_HUMAN_INPUT: "A person decides how the flow continues; until then no step is allowed.",
     Reason.SILENCE_OVER: "The agent called again, or is no longer monitored.",

@@ -249,11 +249,20 @@ class Next(Contract):
     reason: str
 
 
+class AllowedStep(Contract):
+    """A step that a person allowed once, with this input alone, though these checkers refuse it."""
+
+    instruction: InstructionName
+    input_digest: str
+    policies: tuple[str, ...]
+
+
 class WorkflowFold(Contract):
     """All that checkers may know of the steps of a flow, however many there were. Times in Unix ms.
 
     `passed_since` holds, by core, the cores that were reported since the last step of it and did not report
-    FAIL. `permits` are the moments at which each rate checker allowed a step, the newest last.
+    FAIL. `permits` are the moments at which each rate checker allowed a step, the newest last. `allowed` ends
+    with the next step, whichever it is.
     """
 
     position: InstructionName | None = None
@@ -263,4 +272,5 @@ class WorkflowFold(Contract):
     reliability: int
     pending: Next | None = None
     last: ReportedStep | None = None
+    allowed: AllowedStep | None = Field(default=None, exclude_if=is_none)
     permits: dict[str, tuple[int, ...]] = Field(default_factory=dict)

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
+from audit import canonical
 from audit.access.roles import Role
 from audit.models import LedgerEntry
 from escalations.contracts import Action
@@ -18,6 +19,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock
 from runtime.flows.models import Flow
+from runtime.kernel.workflows import steps
 from runtime.packs.services.packs import Loaded
 from runtime.registry.models import Agent
 from runtime.registry.services import users
@@ -31,6 +33,8 @@ BOUNDED = {**RESEARCH["instructions"], "GENERATE": {"core": "COGNITIVE", "max_vi
 # What the router demands is refused by a checker.
 DEMANDS = {**CALLS, "to": "VERIFY"}
 REFUSES = {"id": "ready", "checker": "state", "on": "VERIFY", "require": "input.ready"}
+# Leaves what it refuses to a person.
+ASKS = {**REFUSES, "on_fail": "ESCALATE"}
 
 
 @pytest.fixture
@@ -234,6 +238,127 @@ def test_a_check_of_what_is_demanded_calls_a_person_too(trader: api_client.Calle
     assert "escalation_id" not in step(trader, dfid, "TOOL_CALL").ok(200)
     answer = trader.post(f"/flows/{dfid}/steps/check", {"instruction": "VERIFY", "input": {}}).ok()
     assert Escalation.objects.get(pk=answer["escalation_id"]).reason == "POLICY_DEADLOCK"
+
+
+def refused_step(caller: api_client.Caller, **changes: Any) -> Escalation:
+    """A flow whose step VERIFY a checker leaves to a person; its escalation."""
+    loaded = load(**{"checkers": [ASKS], "instructions": BOUNDED, **changes})
+    assert isinstance(loaded, Loaded), loaded
+    dfid = caller.open_flow()
+    step(caller, dfid, "GENERATE").ok(201)
+    refused = step(caller, dfid, "VERIFY", input={"ready": False}).ok(200)
+    assert [finding["policy"] for finding in refused["findings"]] == ["ready"]
+    return Escalation.objects.get(pk=refused["escalation_id"])
+
+
+def test_a_checker_leaves_a_step_to_a_person(trader: api_client.Caller) -> None:
+    row = refused_step(trader)
+    assert (row.family, row.reason, row.rule) == ("INTERRUPT", "WORKFLOW_INTERRUPTED", "ready")
+    assert row.effect.endswith("after GENERATE: VERIFY needs a person, by ready")
+    shown = factories.read_shown(row)
+    assert isinstance(shown, InterruptEvidence)
+    assert shown.cause.refused is not None
+    assert (shown.cause.refused.instruction, shown.cause.refused.input) == ("VERIFY", {"ready": False})
+    assert kinds(row)[-4:] == ["step:refused", "flow:moved", "escalation:opened", "budget:spent"]
+    # Nothing moves meanwhile, and asking again asks nobody else.
+    again = step(trader, str(row.flow_id), "VERIFY", input={"ready": True}).ok(200)
+    assert [finding["code"] for finding in again["findings"]] == ["AWAITING_HUMAN_INPUT"]
+    assert Escalation.objects.count() == 1
+    call_command("verify_ledger")
+
+
+def test_a_person_allows_just_the_step_that_was_shown(trader: api_client.Caller, olivia: User) -> None:
+    row = refused_step(trader)
+    taken(factories.decide(row, olivia, Action.RESUME, justification="Unready is fine this time."))
+    dfid = str(row.flow_id)
+    call_command("verify_ledger")
+    assert trader.get(f"/flows/{dfid}").ok()["workflow"]["position"] == "GENERATE"
+    # Its check is allowed, as its report is.
+    asked = {"instruction": "VERIFY", "input": {"ready": False}}
+    check = trader.post(f"/flows/{dfid}/steps/check", asked).ok()
+    assert check["allowed"] is True
+    trader.post(f"/flows/{dfid}/steps", {**asked, "check_id": check["check_id"]}).ok(201)
+    assert trader.propose(dfid, api_client.proposal(trader.context(dfid))).ok()["verdict"] == "ACCEPT"
+    call_command("verify_ledger")
+    call_command("replay", dfid)
+
+
+def test_a_permit_is_for_that_input_and_ends_with_the_next_step(
+    trader: api_client.Caller, olivia: User
+) -> None:
+    loops = [*RESEARCH["edges"], ["VERIFY", "GENERATE"]]
+    row = refused_step(trader, edges=loops)
+    taken(factories.decide(row, olivia, Action.RESUME, justification="Unready is fine this time."))
+    dfid = str(row.flow_id)
+    step(trader, dfid, "VERIFY", input={"ready": False}).ok(201)
+    step(trader, dfid, "GENERATE").ok(201)
+    refused = step(trader, dfid, "VERIFY", input={"ready": False}).ok(200)
+    second = Escalation.objects.get(pk=refused["escalation_id"])
+    taken(factories.decide(second, olivia, Action.RESUME, justification="And once more, please."))
+    refused = step(trader, dfid, "VERIFY", input={"ready": False, "force": True}).ok(200)
+    assert Escalation.objects.get(pk=refused["escalation_id"]).state == "OPEN"
+    call_command("verify_ledger")
+
+
+def test_a_check_calls_a_person_too_and_a_check_of_a_proposal_nobody(trader: api_client.Caller) -> None:
+    unready = {**ASKS, "id": "settled", "on": "PROPOSE"}
+    assert isinstance(load(checkers=[ASKS, unready]), Loaded)
+    dfid = trader.open_flow()
+    step(trader, dfid, "GENERATE").ok(201)
+    step(trader, dfid, "VERIFY", input={"ready": True}).ok(201)
+    path = f"/flows/{dfid}/steps/check"
+    assert "escalation_id" not in trader.post(path, {"instruction": "PROPOSE", "input": {}}).ok()
+    other = trader.open_flow()
+    step(trader, other, "GENERATE").ok(201)
+    asked = {"instruction": "VERIFY", "input": {"ready": False}}
+    answer = trader.post(f"/flows/{other}/steps/check", asked).ok()
+    assert (answer["allowed"], answer["check_id"]) == (False, None)
+    assert Escalation.objects.get(pk=answer["escalation_id"]).reason == "WORKFLOW_INTERRUPTED"
+
+
+def test_one_objection_that_rejects_is_enough(trader: api_client.Caller) -> None:
+    assert isinstance(load(checkers=[ASKS, {**REFUSES, "id": "strict"}]), Loaded)
+    dfid = trader.open_flow()
+    step(trader, dfid, "GENERATE").ok(201)
+    assert "escalation_id" not in step(trader, dfid, "VERIFY", input={"ready": False}).ok(200)
+    # No edge leads there either.
+    assert "escalation_id" not in step(trader, dfid, "PROPOSE").ok(200)
+    assert not Escalation.objects.exists()
+
+
+def test_the_demanded_step_is_allowed_and_stays_demanded(trader: api_client.Caller, olivia: User) -> None:
+    row = refused_step(trader, routers=[{**DEMANDS, "on_missing": "to"}])
+    taken(factories.decide(row, olivia, Action.RESUME, justification="Unready is fine this time."))
+    dfid = str(row.flow_id)
+    assert trader.get(f"/flows/{dfid}").ok()["workflow"]["next"]["instruction"] == "VERIFY"
+    step(trader, dfid, "VERIFY", input={"ready": False}).ok(201)
+
+
+def test_what_is_decided_before_the_first_step_is_of_the_workflow_of_then(
+    trader: api_client.Caller, olivia: User
+) -> None:
+    asks = {**ASKS, "on": "GENERATE"}
+    assert isinstance(load(checkers=[asks]), Loaded)
+    dfid = trader.open_flow()
+    refused = step(trader, dfid, "GENERATE", input={"ready": False}).ok(200)
+    row = Escalation.objects.get(pk=refused["escalation_id"])
+    assert isinstance(load("9.1.0", checkers=[{**asks, "require": "input.sure"}]), Loaded)
+    taken(factories.decide(row, olivia, Action.RESUME, justification="Unready is fine this time."))
+    assert WorkflowPosition.objects.get(flow=row.flow_id).workflow.version == "9.0.0"
+    step(trader, dfid, "GENERATE", input={"ready": False}).ok(201)
+    call_command("verify_ledger")
+
+
+def test_a_permit_that_nobody_gave_is_not_followed(trader: api_client.Caller, olivia: User) -> None:
+    row = refused_step(trader)
+    taken(factories.decide(row, olivia, Action.RESUME, justification="Unready is fine this time."))
+    position = WorkflowPosition.objects.get(flow=row.flow_id)
+    forged = canonical.decode(bytes(position.fold))
+    forged["allowed"]["input_digest"] = steps.input_digest({"ready": "never shown"})
+    WorkflowPosition.objects.update(fold=canonical.encode(forged))
+    step(trader, str(row.flow_id), "VERIFY", input={"ready": "never shown"}).problem(409, "NO_WORKFLOW")
+    with pytest.raises(CommandError):
+        call_command("verify_ledger")
 
 
 def test_a_rate_only_makes_it_wait(trader: api_client.Caller) -> None:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from runtime.contracts.kind_types import OnFail
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Impact
-from runtime.contracts.workflow import BudgetOf, ReportedStep, WorkflowDocument, WorkflowFold
+from runtime.contracts.workflow import AllowedStep, BudgetOf, ReportedStep, WorkflowDocument, WorkflowFold
 from runtime.kernel.workflows import steps
 from tests.support.workflow_story import RESEARCH, SEQUENCE, check, document, walk
 
@@ -307,6 +307,48 @@ def test_a_redirect_to_what_validates_still_has_to_pass() -> None:
     pending = steps.take(workflow, fold, again, now_ms=0).pending
     assert pending is not None
     assert pending.instruction == "VERIFY"
+
+
+def test_a_person_allows_one_step_with_one_input() -> None:
+    ready = {"id": "ready", "checker": "state", "on": "VERIFY", "require": "input.ready"}
+    workflow = document(checkers=[{**ready, "on_fail": "ESCALATE"}, {**ready, "id": "strict"}])
+    asked, given = walk(workflow, "GENERATE"), {"ready": False}
+    permit = AllowedStep(
+        instruction="VERIFY", input_digest=steps.input_digest(given), policies=("ready", "strict")
+    )
+    allowed = steps.allow(asked, permit)
+    # What does not leave it to a person refuses as before, named or not.
+    assert check(workflow, allowed, "VERIFY", given=given) == [("strict", VIOLATION)]
+    both = [("ready", VIOLATION), ("strict", VIOLATION)]
+    assert check(workflow, allowed, "VERIFY", given={"ready": False, "more": 1}) == both
+    other = permit.model_copy(update={"instruction": "GENERATE"})
+    assert check(workflow, steps.allow(asked, other), "VERIFY", given=given) == both
+    unnamed = permit.model_copy(update={"policies": ("strict",)})
+    assert check(workflow, steps.allow(asked, unnamed), "VERIFY", given=given) == both
+    step = ReportedStep(instruction="VERIFY", core=workflow.instructions["VERIFY"].core, input=given)
+    assert steps.take(workflow, allowed, step, now_ms=0).allowed is None
+
+
+def test_a_permit_is_in_the_bytes_of_a_fold_only_where_there_is_one() -> None:
+    fold = walk(document(), "GENERATE")
+    assert "allowed" not in fold.model_dump(mode="json")
+    permit = AllowedStep(instruction="VERIFY", input_digest="0" * 64, policies=("ready",))
+    assert WorkflowFold.from_bytes(steps.allow(fold, permit).to_bytes()).allowed == permit
+
+
+@pytest.mark.parametrize(
+    ("instruction", "on_fail", "expected"),
+    [
+        ("VERIFY", [OnFail.ESCALATE, OnFail.ESCALATE], True),
+        ("VERIFY", [OnFail.ESCALATE, OnFail.REJECT], False),
+        ("PROPOSE", [OnFail.ESCALATE], False),
+    ],
+)
+def test_a_person_may_allow_what_every_objection_leaves_to_one(
+    instruction: str, on_fail: list[OnFail], expected: bool
+) -> None:
+    objections = [steps.Objection(f"c{at}", "No.", one) for at, one in enumerate(on_fail)]
+    assert steps.may_be_allowed(instruction, objections) is expected
 
 
 def test_only_the_refusal_of_what_is_demanded_is_a_deadlock() -> None:

@@ -113,3 +113,29 @@ def test_the_dry_run_has_nothing_to_judge(escalation: Escalation) -> None:
     sent = {"action": "MODIFY", "version": 1, "params": "{}"}
     answer = sign_in(Role.OPERATOR).post(f"/escalations/{escalation.pk}/dry-run/", sent)
     assert answer.status_code == 400
+
+
+def test_the_page_of_a_refused_step_says_what_it_allows() -> None:
+    ready = {
+        "id": "ready",
+        "checker": "state",
+        "on": "VERIFY",
+        "require": "input.ready",
+        "on_fail": "ESCALATE",
+    }
+    interrupted_flow.register(impact="LOW_IMPACT", routers=[], checkers=[ready])
+    desk = interrupted_flow.desk()
+    dfid = desk.open().dfid
+    interrupted_flow.step(desk, dfid, "GENERATE")
+    answer = interrupted_flow.step(desk, dfid, "VERIFY", input={"ready": False, "note": "<b>now</b>"})
+    row = Escalation.objects.get(escalation_id=answer.escalation_id)
+    client = sign_in(Role.OPERATOR)
+    page = text_of(client, f"/escalations/{row.pk}/")
+    assert "VERIFY needs a person, by ready" in page
+    assert "&lt;b&gt;now&lt;/b&gt;" in page
+    assert "The agent may take VERIFY once, with the input that is shown" in page
+    assert "Allow VERIFY once" in page
+    assert "continues by any edge of its workflow" not in page
+    client.post(f"/escalations/{row.pk}/decision/", form(row, action="RESUME"))
+    assert Flow.objects.get(pk=dfid).state == "ACTIVE"
+    assert "and allowed VERIFY once" in text_of(client, f"/flows/{dfid}/")

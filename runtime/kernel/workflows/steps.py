@@ -13,6 +13,7 @@ from runtime.contracts.kind_types import OnFail
 from runtime.contracts.reasons import Reason
 from runtime.contracts.workflow import (
     INTERRUPT,
+    AllowedStep,
     BudgetChecker,
     BudgetOf,
     Core,
@@ -110,9 +111,33 @@ def check(workflow: WorkflowDocument, fold: WorkflowFold, asked: Asked) -> tuple
                 objection = _precedes(checker, fold, asked) if checker.on == asked.instruction else None
             case _:
                 assert_never(checker)
-        if objection is not None:
+        if objection is not None and not _is_allowed(fold, asked, objection):
             found.append(objection)
     return tuple(found)
+
+
+def _is_allowed(fold: WorkflowFold, asked: Asked, objection: Objection) -> bool:
+    allowed = fold.allowed
+    return (
+        allowed is not None
+        and objection.on_fail is OnFail.ESCALATE
+        and objection.subject in allowed.policies
+        and asked.instruction == allowed.instruction
+        and input_digest(asked.input) == allowed.input_digest
+    )
+
+
+def input_digest(given: Mapping[str, Any]) -> str:
+    """What stands for the input of a step, where the same step has to be known again."""
+    return canonical.digest(canonical.encode(dict(given)))
+
+
+def may_be_allowed(instruction: str, objections: Sequence[Objection]) -> bool:
+    """Whether a person may allow a step that is refused: by checkers alone that say so.
+
+    Of a proposal the gate asks a person, with all else that speaks against it.
+    """
+    return instruction != PROPOSE and all(one.on_fail is OnFail.ESCALATE for one in objections)
 
 
 def calls_person(fold: WorkflowFold) -> bool:
@@ -133,6 +158,11 @@ def is_deadlocked(fold: WorkflowFold, instruction: str, objections: Sequence[Obj
 def resume(fold: WorkflowFold) -> WorkflowFold:
     """Where the flow stands once a person has lifted the demand: any edge may be taken again."""
     return fold.model_copy(update={"pending": None})
+
+
+def allow(fold: WorkflowFold, step: AllowedStep) -> WorkflowFold:
+    """Where the flow stands once a person has allowed a refused step: as before, but it may be asked again."""
+    return fold.model_copy(update={"allowed": step})
 
 
 def redirect(fold: WorkflowFold, instruction: str) -> WorkflowFold:
@@ -177,6 +207,7 @@ def take(
             "passed_since": passed,
             "reliability": fold.reliability - known.cost,
             "pending": (_validation(workflow, fold, step) or _route(workflow, step)) if routes else None,
+            "allowed": None,
             "last": step,
         }
     )

@@ -52,7 +52,9 @@ def check(
     journal, standing, locked = found
     objections = _ask(journal, standing, locked, asked.instruction, asked.input)
     if objections:
-        escalation_id = _refuse(journal, standing, locked, asked.instruction, "check", objections)
+        escalation_id = _refuse(
+            journal, standing, locked, asked.instruction, asked.input, "check", objections
+        )
         journal.write()
         return api_schemas.CheckAnswer(
             allowed=False, findings=_findings(objections), escalation_id=escalation_id
@@ -64,7 +66,7 @@ def check(
     allowed = StepCheck.objects.create(
         flow=journal.flow,
         instruction=asked.instruction,
-        input_digest=_digest(asked.input),
+        input_digest=steps.input_digest(asked.input),
         asked_at=journal.at,
         expires_at=journal.at + CHECK_LASTS,
     )
@@ -102,7 +104,7 @@ def report(
         objections.append(steps.Objection(_CHECK_ID, said))
     answer: StepAnswer
     if objections:
-        escalation_id = _refuse(journal, standing, locked, asked.instruction, "step", objections)
+        escalation_id = _refuse(journal, standing, locked, asked.instruction, asked.input, "step", objections)
         answer = api_schemas.StepRefusedAnswer(findings=_findings(objections), escalation_id=escalation_id)
     else:
         answer = _take(journal, standing, locked, asked, has_permit=permit is not None)
@@ -182,7 +184,7 @@ def _use(journal: Journal, asked: api_schemas.InstructionRequest) -> StepCheck |
         pk=check_id,
         flow=journal.flow,
         instruction=asked.instruction,
-        input_digest=_digest(asked.input),
+        input_digest=steps.input_digest(asked.input),
         used_at__isnull=True,
         expires_at__gte=journal.at,
     )
@@ -196,10 +198,11 @@ def _refuse(
     standing: Standing,
     agent: Agent,
     instruction: str,
+    given: Mapping[str, Any],
     asked: str,
     objections: Sequence[steps.Objection],
 ) -> str | None:
-    """Record what was refused; the escalation, where nothing else could be taken either."""
+    """Record what was refused; the escalation, where a person may allow it or nothing else could be taken."""
     journal.add(
         events.StepRefused(
             instruction=instruction,
@@ -208,14 +211,27 @@ def _refuse(
             codes=tuple(one.code for one in objections),
         )
     )
+    if journal.flow.state not in OPEN_TO_PROPOSALS:
+        return None
     # A check that cannot be used is no policy of the workflow.
     of_policies = [one for one in objections if one.subject != _CHECK_ID]
-    is_open = journal.flow.state in OPEN_TO_PROPOSALS
-    if not is_open or not steps.is_deadlocked(standing.fold, instruction, of_policies):
+    if steps.may_be_allowed(instruction, objections):
+        if standing.row is None:
+            # What the person decides is of this version of the workflow, whatever the agent follows by then.
+            positions.store(journal, standing, standing.fold)
+        interrupt = Interrupt(
+            standing=standing,
+            fold=standing.fold,
+            reason=Reason.WORKFLOW_INTERRUPTED,
+            objections=of_policies,
+            refused=Report(instruction=instruction, input=given, output={}),
+        )
+    elif steps.is_deadlocked(standing.fold, instruction, of_policies):
+        interrupt = Interrupt(
+            standing=standing, fold=standing.fold, reason=Reason.POLICY_DEADLOCK, objections=of_policies
+        )
+    else:
         return None
-    interrupt = Interrupt(
-        standing=standing, fold=standing.fold, reason=Reason.POLICY_DEADLOCK, objections=of_policies
-    )
     return interrupts.call_person(journal=journal, agent=agent, interrupt=interrupt)
 
 
@@ -230,7 +246,3 @@ def _findings(objections: Sequence[steps.Objection]) -> tuple[api_schemas.StepFi
         )
         for one in objections
     )
-
-
-def _digest(given: Mapping[str, Any]) -> str:
-    return canonical.digest(canonical.encode(dict(given)))

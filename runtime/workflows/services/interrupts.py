@@ -1,7 +1,8 @@
 """Calling a person where a workflow does not continue by itself, and continuing when the person has decided.
 
-A router that leads to INTERRUPT calls one, and so does a demand that is itself refused (ArbiterOS: human
-oversight as an instruction). The caller holds the locks of flow and agent, and writes the journal.
+A router that leads to INTERRUPT calls one (ArbiterOS: human oversight as an instruction). So does a step that
+only checkers with `on_fail: ESCALATE` refuse, and a demand that is itself refused. The caller holds the locks
+of flow and agent, and writes the journal.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from audit import events, ledger
 from audit.payload_keys import PayloadClass
 from runtime.contracts.reasons import INTERRUPTS, Reason
 from runtime.contracts.states import FeedbackType, FlowState
-from runtime.contracts.workflow import WorkflowFold
+from runtime.contracts.workflow import AllowedStep, WorkflowFold
 from runtime.core import ports
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow
@@ -25,19 +26,22 @@ from runtime.resources.services import escalation_tokens
 from runtime.workflows.queries import positions as standings
 from runtime.workflows.queries.positions import Standing
 from runtime.workflows.services import positions
+from runtime.workflows.services.positions import Report
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interrupt:
     """What a person is asked about: the standing of the flow, its fold, and why it does not continue.
 
-    `objections` speak against the demanded instruction; none where a router called the person.
+    `objections` speak against the `refused` step, which the person may allow, or without one against the
+    demanded instruction; there are none where a router called the person.
     """
 
     standing: Standing
     fold: WorkflowFold
     reason: Reason
     objections: Sequence[Objection] = ()
+    refused: Report | None = None
 
 
 def is_awaiting(flow: Flow) -> bool:
@@ -74,9 +78,14 @@ def call_person(*, journal: Journal, agent: Agent, interrupt: Interrupt) -> str 
 
 
 def let_continue(
-    *, journal: Journal, agent: Agent, escalation_id: str, instruction: str | None
+    *,
+    journal: Journal,
+    agent: Agent,
+    escalation_id: str,
+    instruction: str | None = None,
+    allowed: AllowedStep | None = None,
 ) -> Mismatch | None:
-    """Let a flow continue as a person decided: without the demand, or with `instruction` next.
+    """Let a flow continue as a person decided: `instruction` next, a refused step `allowed`, or no demand.
 
     `instruction` is one of the workflow. One that is not as it was registered is a mismatch, and nothing is
     written.
@@ -90,7 +99,10 @@ def let_continue(
     if standing is None:
         raise LookupError("a flow without a workflow was interrupted")
     fold = standing.fold
-    moved = steps.resume(fold) if instruction is None else steps.redirect(fold, instruction)
+    if instruction is not None:
+        moved = steps.redirect(fold, instruction)
+    else:
+        moved = steps.resume(fold) if allowed is None else steps.allow(fold, allowed)
     body = positions.store(journal, standing, moved)
     (commitment,) = ledger.commit_payloads(
         tenant=journal.flow.tenant, data_class=PayloadClass.PARAMETERS, bodies=[body]
@@ -102,6 +114,7 @@ def let_continue(
             version=standing.document.version,
             position_commitment=commitment,
             next=instruction,
+            allows=None if allowed is None else allowed.instruction,
         )
     )
     journal.transition(FlowState.ACTIVE)

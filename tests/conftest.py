@@ -57,7 +57,7 @@ DATABASES_OF_THEIR_OWN = {
     "properties",
     "topology",
 }
-DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "migrated", "real_db"}
+DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "migrated", "real_db", "empty_db"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -163,20 +163,32 @@ def real_db(migrated: None, django_db_blocker: Any, tmp_path: Path, _finished: l
     The ledger refuses a flush, so the usual transactional fixture cannot clean up: each test gets a copy,
     of the file on SQLite, by template on PostgreSQL. Threads see it too; they must close their connections.
     """
-    with django_db_blocker.unblock():
-        before = connection.settings_dict["NAME"]
-        connections.close_all()
-        _close_pool()
-        with _copy(str(before), tmp_path, _finished) as name:
-            connections.databases["default"]["NAME"] = name
-            connection.settings_dict["NAME"] = name
-            try:
-                yield name
-            finally:
-                connections.close_all()
-                _close_pool()
-                connections.databases["default"]["NAME"] = before
-                connection.settings_dict["NAME"] = before
+    with django_db_blocker.unblock(), _own_database(tmp_path, _finished, is_empty=False) as name:
+        yield name
+
+
+@pytest.fixture
+def empty_db(migrated: None, django_db_blocker: Any, tmp_path: Path, _finished: list[str]) -> Iterator[str]:
+    """As `real_db`, without any table: for tests that apply migrations themselves."""
+    with django_db_blocker.unblock(), _own_database(tmp_path, _finished, is_empty=True) as name:
+        yield name
+
+
+@contextlib.contextmanager
+def _own_database(folder: Path, finished: list[str], *, is_empty: bool) -> Iterator[str]:
+    before = connection.settings_dict["NAME"]
+    connections.close_all()
+    _close_pool()
+    with _made(None if is_empty else str(before), folder, finished) as name:
+        connections.databases["default"]["NAME"] = name
+        connection.settings_dict["NAME"] = name
+        try:
+            yield name
+        finally:
+            connections.close_all()
+            _close_pool()
+            connections.databases["default"]["NAME"] = before
+            connection.settings_dict["NAME"] = before
 
 
 def _close_pool() -> None:
@@ -186,17 +198,19 @@ def _close_pool() -> None:
 
 
 @contextlib.contextmanager
-def _copy(before: str, folder: Path, finished: list[str]) -> Iterator[str]:
+def _made(template: str | None, folder: Path, finished: list[str]) -> Iterator[str]:
+    """A database like `template`, or an empty one."""
     if connection.vendor == "sqlite":
         target = folder / "real.sqlite3"
-        with sqlite3.connect(before) as source, sqlite3.connect(target) as copy:
-            source.backup(copy)
+        if template is not None:
+            with sqlite3.connect(template) as source, sqlite3.connect(target) as copy:
+                source.backup(copy)
         yield str(target)
         shutil.rmtree(folder, ignore_errors=True)
         return
     target_name = f"dir_real_{uuid.uuid4().hex[:12]}"
     with _postgres_admin() as cursor:
-        cursor.execute(f'CREATE DATABASE "{target_name}" TEMPLATE "{before}"')
+        cursor.execute(f'CREATE DATABASE "{target_name}" TEMPLATE "{template or "template0"}"')
     try:
         yield target_name
     finally:

@@ -40,7 +40,7 @@ def newest() -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def old(real_db: str) -> None:
+def old(empty_db: str) -> None:
     """The tables as they were, without the rows that the newer ones began with."""
     migrate(BEFORE)
 

@@ -46,6 +46,8 @@ class Persona:
     # Apart from `rng`, so that what an agent thinks does not change what it does.
     thoughts: random.Random = field(default_factory=random.Random)
     turns: int = 0
+    # Whether the last proposal was one of those that all ask a person, since the agent has lost its autonomy.
+    is_supervised: bool = False
     # Where the open escalations are kept over a restart; nowhere without it.
     notes_folder: Path | None = None
     # What a scenario asks of this agent, until it is cleared.
@@ -71,7 +73,7 @@ class Persona:
             try:
                 if self.overspends.is_set():
                     self.think_in_circles()
-                else:
+                elif not self.has_asked_enough():
                     self.turn()
             except Stopped:
                 break
@@ -138,6 +140,7 @@ class Persona:
             ",".join(sorted(verdict.codes())),
             verdict.state,
         )
+        self.is_supervised = "AGENT_SUPERVISED" in verdict.codes()
         if verdict.verdict == "ESCALATE":
             self.open_escalations[dfid] = 0
             self.asked_for[dfid] = body
@@ -161,6 +164,13 @@ class Persona:
         if len(self.open_escalations) >= MAX_OPEN:
             return False
         return int(self.client.flow(dfid)["budget"]["escalation_tokens"]) > _SPARE_TOKENS
+
+    def has_asked_enough(self) -> bool:
+        """Whether a supervised agent, which asks of all that it does, leaves people in peace for now."""
+        if not self.is_supervised:
+            return False
+        self.listen()
+        return len(self.open_escalations) >= MAX_OPEN
 
     def listen(self) -> None:
         """Hear what came meanwhile of everything that waits for a person."""

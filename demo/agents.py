@@ -42,6 +42,8 @@ CAST: Final[Mapping[str, type[Persona]]] = {
     "voice-value": Voice,
     "voice-caution": Voice,
 }
+# The version that the pack gives to the manifest of each of them.
+MANIFEST_VERSION: Final = "1.1.0"
 # Whom the strategist lets act under its flows; its manifest says the same.
 DESKS: Final = ("momentum-trader", "unsure-analyst")
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -69,7 +71,13 @@ def cast(
     """A persona for each agent that has a key; each goes on with what it waited for before."""
     personas = {
         agent: persona(
-            client=Client(base_url=base_url, agent_id=agent, key=keys[agent], stop=stop),
+            client=Client(
+                base_url=base_url,
+                agent_id=agent,
+                key=keys[agent],
+                manifest_version=MANIFEST_VERSION,
+                stop=stop,
+            ),
             rng=random.Random(f"{seed}:{agent}"),
             stop=stop,
             notes_folder=notes_folder,

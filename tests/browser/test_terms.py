@@ -9,7 +9,7 @@ from tests.browser.walk import DESK, PHONE, RULES
 
 # What an open word covers while it is read is not to be touched; test_pages_seen.py measures all targets.
 OPEN = {**RULES, "rules": {"target-size": {"enabled": False}}}
-PAGES = ("/", "/escalations/", "/agents/", "/budgets/", "/agents/momentum-trader/manifests/1.0.0/")
+PAGES = ("/", "/escalations/", "/agents/", "/budgets/", "/agents/momentum-trader/manifests/1.1.0/")
 
 
 @pytest.mark.parametrize("has_script", [True, False], ids=["script", "no-script"])

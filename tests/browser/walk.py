@@ -79,7 +79,7 @@ ALWAYS = (
     "/agents/momentum-trader/calibration/?kind=ADJUST_POSITION",
     "/agents/momentum-trader/edit/",
     "/agents/momentum-trader/manifests/new/",
-    "/agents/momentum-trader/manifests/1.0.0/?trial=1",
+    "/agents/momentum-trader/manifests/1.1.0/?trial=1",
     "/register-agent/",
     "/budgets/",
     "/budgets/reservations/",

@@ -53,7 +53,13 @@ def _cast(console: Stack, persona: type[Persona], agent: str, *, seed: int = 1) 
 
     stop = threading.Event()
     key = json.loads(console.keys.read_text())[agent]
-    client = Client(base_url=console.base_url, agent_id=agent, key=key, stop=stop)
+    client = Client(
+        base_url=console.base_url,
+        agent_id=agent,
+        key=key,
+        manifest_version=agents.MANIFEST_VERSION,
+        stop=stop,
+    )
     return Quick(client=client, rng=random.Random(seed), stop=stop)
 
 
@@ -280,16 +286,18 @@ def feed_of(console: Stack, broker: ThreadBroker) -> Iterator[MakeFeed]:
 
 
 def test_the_feed_writes_what_changed_and_only_that(
-    console: Stack, broker: ThreadBroker, feed_of: MakeFeed
+    console: Stack, broker: ThreadBroker, feed_of: MakeFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     price = console.manage("issue_key", "--feed", "prices", "--prefix", "price.").strip()
     feed = feed_of({"price": price})
-    feed.turn()
 
+    # The market lives by the clock: between two turns it may have moved.
+    monkeypatch.setattr(broker.exchange, "elapsed_s", lambda: 0.0)
+    feed.turn()
     before = dict(feed.written)
     assert feed.turn() == 0
 
-    broker.exchange.started -= 3_000  # the market lives through an hour
+    monkeypatch.setattr(broker.exchange, "elapsed_s", lambda: 3_000.0)  # through an hour
     changed = feed.turn()
     assert changed == sum(feed.written[path] != value for path, value in before.items()) > 0
     assert "market.state" not in feed.written

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from demo.agent_base import Persona
+from demo.agent_base import MAX_OPEN, Persona
 from demo.broker import CONTROL_ENV
 from demo.client import AgentNotice, Client
 from demo.cues import PARTS, Cues
@@ -183,6 +183,24 @@ def test_a_silent_agent_takes_no_turn_until_it_may(controlled: ThreadBroker) -> 
     until(lambda: stop.waits > 0, timeout_s=30)  # it has come to the end of its first round
     assert persona.turns == 0
     persona.falls_silent.clear()
+    until(lambda: persona.turns > 0, timeout_s=30)
+    stop.set()
+    thread.join(timeout=30)
+
+
+def test_a_supervised_agent_takes_no_turn_while_much_waits_for_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop = Awaited()
+    persona = idle("ambitious-trader", stop)
+    persona.is_supervised = True
+    persona.open_escalations = {f"d-{at}": 0 for at in range(MAX_OPEN)}
+    monkeypatch.setattr(persona.client, "feedback", lambda *_, **__: ([], 0))
+    thread = threading.Thread(target=persona.run, daemon=True)
+    thread.start()
+    until(lambda: stop.waits > 0, timeout_s=30)
+    assert persona.turns == 0
+    persona.open_escalations.pop("d-0")
     until(lambda: persona.turns > 0, timeout_s=30)
     stop.set()
     thread.join(timeout=30)

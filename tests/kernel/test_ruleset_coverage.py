@@ -103,7 +103,17 @@ POLICIES = st.sampled_from([HitPolicy.FIRST, HitPolicy.PRIORITY, HitPolicy.UNIQU
 ACTIONS = ("GO", "STOP", "ASK")
 
 
-def _holds(cells: list[tuple[str, ...]], hit: HitPolicy, actions: list[str], values: dict[str, Any]) -> None:
+# 500 of them here; 10,000 with `--hypothesis-profile long`, which takes minutes.
+@settings(max_examples=5 * settings().max_examples, deadline=None)
+@given(
+    cells=ROWS,
+    hit=POLICIES,
+    actions=st.lists(st.sampled_from(ACTIONS), min_size=8, max_size=8),
+    values=VALUES,
+)
+def test_what_the_linter_says_is_so(
+    cells: list[tuple[str, ...]], hit: HitPolicy, actions: list[str], values: dict[str, Any]
+) -> None:
     ruled = [{**one, "then": {"action": actions[at]}} for at, one in enumerate(rows(cells))]
     order = {"output_values": list(ACTIONS)} if hit is HitPolicy.PRIORITY else {}
     ruleset = document(table(*ruled, inputs=INPUTS, hit=hit, **order))
@@ -126,24 +136,3 @@ def _holds(cells: list[tuple[str, ...]], hit: HitPolicy, actions: list[str], val
     # What is stored of it is judged again, byte for byte.
     stored = RulesetDocument.from_bytes(ruleset.to_bytes())
     assert evaluate.evaluate(stored, values).to_bytes() == evaluate.evaluate(ruleset, values).to_bytes()
-
-
-SOME = {
-    "cells": ROWS,
-    "hit": POLICIES,
-    "actions": st.lists(st.sampled_from(ACTIONS), min_size=8, max_size=8),
-    "values": VALUES,
-}
-
-
-@settings(max_examples=300)
-@given(**SOME)
-def test_what_the_linter_says_is_so(**some: Any) -> None:
-    _holds(**some)
-
-
-@pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
-@given(**SOME)
-def test_what_the_linter_says_is_so_for_ten_thousand(**some: Any) -> None:
-    _holds(**some)

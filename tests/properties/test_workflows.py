@@ -4,7 +4,6 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,7 +59,10 @@ def _step(workflow: WorkflowDocument, name: str, output: dict[str, Any]) -> Repo
     return ReportedStep(instruction=name, core=workflow.instructions[name].core, output=output)
 
 
-def _holds(workflow: WorkflowDocument, seed: int) -> None:
+# 500 of them here; 10,000 with `--hypothesis-profile long`.
+@settings(max_examples=5 * settings().max_examples, deadline=None)
+@given(some_workflow(), st.integers(0, 2**32))
+def test_what_the_linter_says_holds(workflow: WorkflowDocument, seed: int) -> None:
     found = linter.lint(workflow)
     unreachable = {finding.place[1] for finding in found if finding.code is linter.LintCode.UNREACHABLE}
     chance = Random(seed)
@@ -83,19 +85,6 @@ def _holds(workflow: WorkflowDocument, seed: int) -> None:
             for name in walked:
                 fold = steps.take(workflow, fold, _step(workflow, name, {}), now_ms=0)
             assert not _allowed(workflow, fold, refused)
-
-
-@settings(max_examples=150, deadline=None)
-@given(some_workflow(), st.integers(0, 2**32))
-def test_what_the_linter_says_holds(workflow: WorkflowDocument, seed: int) -> None:
-    _holds(workflow, seed)
-
-
-@pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
-@given(some_workflow(), st.integers(0, 2**32))
-def test_what_the_linter_says_holds_for_ten_thousand(workflow: WorkflowDocument, seed: int) -> None:
-    _holds(workflow, seed)
 
 
 @settings(max_examples=150, deadline=None)

@@ -21,6 +21,8 @@ PYTEST_ARGS ?=
 PYTEST = $(APART) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 \
   --ignore=tests/architecture $(PYTEST_ARGS)
 FAST := not slow and not browser
+# Reading all tests to pick these takes a minute.
+SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' tests)
 
 # For `make verify`: PostgreSQL (a role that may create databases), and a Redis server whose databases 10 to 15 it may empty.
 export DIR_TEST_POSTGRES ?= postgres://root@127.0.0.1:5432/postgres
@@ -80,7 +82,7 @@ coverage: $(STAMP) ## Say which lines the fast tests run (takes longer than they
 	$(BIN)/coverage report
 
 verify-slow: $(STAMP)
-	$(PYTEST) -m "slow and not browser"
+	$(PYTEST) -m "slow and not browser" $(SLOW)
 
 verify-postgres: $(STAMP)
 	DATABASE_URL="$(DIR_TEST_POSTGRES)" REDIS_URL="$(DIR_TEST_REDIS)/15" \

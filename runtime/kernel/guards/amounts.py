@@ -15,7 +15,7 @@ MAX_COMPARED = 12
 MAX_DIGITS = 18
 _CENTS = Decimal(100)
 
-_NUMBER = re.compile(r"(?P<digits>[0-9]++(?:[.,'\u2019][0-9]++)*+)(?P<scale>k|m|mn|bn|b)?", re.IGNORECASE)
+_NUMBER = re.compile(r"(?P<digits>[0-9]++(?:[.,'\u2019][0-9]++)*)(?P<scale>k|m|mn|bn|b)?", re.IGNORECASE)
 _PLAIN = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,6})?")
 _SCALES = {"k": 3, "thousand": 3, "m": 6, "mn": 6, "million": 6, "b": 9, "bn": 9, "billion": 9}
 _CURRENCIES = text_tokens.bag(

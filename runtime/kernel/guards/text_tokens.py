@@ -7,9 +7,10 @@ from dataclasses import dataclass
 MAX_CHARS = 20_000  # as much as a proposal may explain
 MAX_TOKENS = 4_000
 
-# Possessive throughout: no piece is ever read twice, whatever the text.
+# Sets of characters are possessive and nothing follows the group: no piece is read twice, whatever the text.
+# A possessive group would match wrongly before Python 3.11.5 (gh-106052).
 _PIECE = re.compile(
-    r"(?P<word>[^\W_]++(?:(?:[-_.:/'\u2019]|(?<=[0-9]),(?=[0-9]))[^\W_]++)*+)"
+    r"(?P<word>[^\W_]++(?:(?:[-_.:/'\u2019]|(?<=[0-9]),(?=[0-9]))[^\W_]++)*)"
     r"|(?P<sign>[$\u20ac\u00a3\u00a5%])|(?P<end>[.,;:!?\n])"
 )
 _PARTS = re.compile(r"[A-Z]++(?![a-z])|[A-Z]?[^\W\d_A-Z]++|\d++")

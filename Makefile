@@ -21,6 +21,7 @@ PYTEST_ARGS ?=
 PYTEST = $(APART) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 \
   --ignore=tests/architecture $(PYTEST_ARGS)
 FAST := not slow and not browser
+POSTGRES := not browser and not once
 # Reading all tests to pick these takes a minute.
 SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' tests)
 
@@ -88,7 +89,7 @@ verify-postgres: $(STAMP)
 	DATABASE_URL="$(DIR_TEST_POSTGRES)" REDIS_URL="$(DIR_TEST_REDIS)/15" \
 	  DIR_SECRET_KEY="$$($(RANDOM_KEY))" DIR_SIGNING_KEY="$$($(RANDOM_KEY))" \
 	  DIR_PAYLOAD_KEY="$$($(RANDOM_KEY))" \
-	  $(PYTEST) -m "not browser and not once" --create-db
+	  $(PYTEST) -m "$(POSTGRES)" --create-db
 
 check: check-format check-lint check-types check-imports check-structure check-migrations check-system check-docs ## Format, lint, types, layers, structure, migrations, docs
 

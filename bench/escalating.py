@@ -9,6 +9,7 @@ import yaml
 
 from bench import environment
 from bench.environment import Stand
+from demo import agents
 from demo.client import Client
 
 PACK = Path(__file__).resolve().parent.parent / "demo" / "paper-brokerage.yaml"
@@ -98,7 +99,12 @@ class Desk:
     def _client(self, agent_id: str) -> Client:
         if agent_id not in self._clients:
             key = environment.manage(self._stand, "issue_key", agent_id)
-            self._clients[agent_id] = Client(base_url=self._base_url, agent_id=agent_id, key=key)
+            self._clients[agent_id] = Client(
+                base_url=self._base_url,
+                agent_id=agent_id,
+                key=key,
+                manifest_version=agents.MANIFEST_VERSION,
+            )
         return self._clients[agent_id]
 
     @staticmethod

@@ -57,6 +57,26 @@ DATABASES_OF_THEIR_OWN = {
     "properties",
     "topology",
 }
+# What pages and the client say is made of rows by Python. Every page, every form and what lists find is asked
+# of both databases by these files; the others differ only where a statement fails that these, or tests of the
+# services, run as well. `.ci/run`, which has to end in time, asks the others of SQLite alone.
+ALIKE = {"sdk", "web"}
+ASKED_OF_BOTH = {
+    "test_bulk.py",
+    "test_every_act_is_recorded.py",
+    "test_every_write_url.py",
+    "test_pages.py",
+    "test_pages_decisions.py",
+    "test_pages_explore.py",
+    "test_pages_records.py",
+    "test_pages_search.py",
+    "test_pages_shift.py",
+    "test_pages_walks.py",
+    "test_queue_filters.py",
+    "test_queue_rows.py",
+    "test_queue_walk.py",
+    "test_separation_of_duty.py",
+}
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "migrated", "real_db", "empty_db"}
 
 
@@ -67,7 +87,7 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `once` what need not run again on another database; bring what takes longest to the front.
+    """Mark what need not run again on another database; bring what takes longest to the front.
 
     A file's tests run on one worker (`--dist loadfile`), so that what they share is made once. A long file
     that began last would leave the other worker idle.
@@ -78,6 +98,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         asks = item.get_closest_marker("django_db") or DATABASE_FIXTURES & asked
         if folder in DATABASES_OF_THEIR_OWN and not asks:
             item.add_marker("once")
+        if folder in ALIKE and item.path.name not in ASKED_OF_BOTH:
+            item.add_marker("alike")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

@@ -22,7 +22,7 @@ def call(method: str, path: str, token: str, body: Any = None, **headers: str) -
     return answer
 
 
-hello = {"agent_id": os.environ["AGENT_ID"], "manifest_version": "1.0.0", "protocol_version": "1.0.0"}
+hello = {"agent_id": os.environ["AGENT_ID"], "manifest_version": "1.1.0", "protocol_version": "1.0.0"}
 token = call("POST", "/handshake", os.environ["AGENT_KEY"], hello)["session_token"]
 dfid = call("POST", "/flows", token, {"trigger": "a first look around"})["dfid"]
 context = call("POST", f"/flows/{dfid}/context", token, {})

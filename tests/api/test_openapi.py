@@ -169,6 +169,7 @@ def test_page_and_document_take_no_other_method() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alike  # forms are checked before a statement is made
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_answers_as_documented_whatever_is_sent(trader: api_client.Caller, name: str) -> None:
     tokens = {

@@ -19,6 +19,7 @@ import pytest
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page
 
+from demo import agents
 from demo.client import Client, GivenVerdict
 from tests.support import databases, wait_until
 
@@ -109,9 +110,10 @@ class Console:
         """Choose, as on the decision page, to go to the timeline after a decision."""
         page.context.add_cookies([{"name": "dir_after_decision", "value": "timeline", "url": self.url}])
 
-    def agent(self, agent_id: str) -> Client:
-        """A client with a new key of the agent."""
-        return Client(base_url=self.url, agent_id=agent_id, key=self.command("issue_key", agent_id))
+    def agent(self, agent_id: str, *, manifest_version: str = agents.MANIFEST_VERSION) -> Client:
+        """A client with a new key of the agent, by default one of the demo."""
+        key = self.command("issue_key", agent_id)
+        return Client(base_url=self.url, agent_id=agent_id, key=key, manifest_version=manifest_version)
 
 
 def started(folder: Path, *options: str) -> tuple[subprocess.Popen[str], list[str]]:

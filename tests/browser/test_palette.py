@@ -92,7 +92,7 @@ def test_enter_before_the_answer_leads_to_the_search_page(page_of_operator: Page
     page.keyboard.type("momentum")
     page.keyboard.press("Enter")
     page.wait_for_url(f"{console.url}/search/?q=momentum")
-    expect(page.get_by_role("main").get_by_role("link", name="momentum-trader")).to_be_visible()
+    expect(page.get_by_role("main").get_by_role("link", name="momentum-trader", exact=True)).to_be_visible()
 
 
 def test_a_lost_server_is_said(page_of_operator: Page) -> None:
@@ -123,7 +123,7 @@ def test_without_a_script_the_search_box_leads_to_the_page(browser: Browser, con
     page.locator("#side-q").fill("momentum")
     page.keyboard.press("Enter")
     page.wait_for_url(f"{console.url}/search/?q=momentum")
-    expect(page.get_by_role("main").get_by_role("link", name="momentum-trader")).to_be_visible()
+    expect(page.get_by_role("main").get_by_role("link", name="momentum-trader", exact=True)).to_be_visible()
     page.get_by_role("link", name="Search and go to").click()
     page.wait_for_url(f"{console.url}/search/")
     context.close()

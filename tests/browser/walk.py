@@ -132,7 +132,7 @@ ALWAYS = (
 def interrupt(console: Console) -> str:
     """The escalation of a flow whose workflow has called a person."""
     console.command("load_pack", "docs/examples/researcher.yaml", "--activate")
-    agent = console.agent("researcher")
+    agent = console.agent("researcher", manifest_version="1.0.0")
     dfid = agent.open_flow(trigger="a question")
     step = {"instruction": "GENERATE", "output": {"confidence": 0.1}}
     said = agent._call("POST", f"/flows/{dfid}/steps", step, {"Idempotency-Key": dfid}).body

@@ -161,7 +161,7 @@ def resume(fold: WorkflowFold) -> WorkflowFold:
 
 
 def allow(fold: WorkflowFold, step: AllowedStep) -> WorkflowFold:
-    """Where the flow stands once a person has allowed a refused step: as before, but it may be asked again."""
+    """Where the flow stands once a person has allowed a refused step: as before; the agent asks again."""
     return fold.model_copy(update={"allowed": step})
 
 

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from re import _constants, _parser  # type: ignore[attr-defined]
+from re import _constants, _parser
 from typing import Any
 
 import pytest

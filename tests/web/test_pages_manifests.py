@@ -19,7 +19,7 @@ AGENT = "ambitious-trader"
 PAGE = f"/agents/{AGENT}/"
 EDITOR = f"{PAGE}manifests/new/"
 TEXT = f"{EDITOR}?as=document"
-DRAFT = f"{PAGE}manifests/1.1.0/"
+DRAFT = f"{PAGE}manifests/1.2.0/"
 WIDE = {
     "max_notional_cents": 10_000_000,
     "max_transfer_cents": 100_000_000,
@@ -69,7 +69,7 @@ def test_the_editor_begins_with_what_is_in_force_under_the_next_number(author: C
     page = text_of(author, TEXT)
     active = Manifest.objects.get(agent__agent_id=AGENT)
     document = in_editor(page)
-    assert document.pop("version") == "1.1.0"
+    assert document.pop("version") == "1.2.0"
     stored = json.loads(bytes(active.body))
     assert document == {name: stored[name] for name in document}
     assert "Active version" in page
@@ -116,10 +116,10 @@ def test_an_unknown_kind_is_said_to_be_unknown_at_its_line_and_loosens_nothing(a
 def test_a_new_kind_is_granted_and_the_button_names_it(author: Client, other: Client) -> None:
     held = in_editor(text_of(author, TEXT))["policy_kinds"]
     save(author, policy_kinds=held[:1])
-    other.post(f"{DRAFT}activate/", {"seen_active": "1.0.0", "reason": "Less for a while"})
+    other.post(f"{DRAFT}activate/", {"seen_active": "1.1.0", "reason": "Less for a while"})
     assert f"{len(held) - 1} withdrawn" in text_of(other, DRAFT)
     save(author, policy_kinds=held)
-    page = text_of(other, f"{PAGE}manifests/1.2.0/")
+    page = text_of(other, f"{PAGE}manifests/1.3.0/")
     said = of_changes(page)
     assert f"{len(held) - 1} granted" in said
     assert "oosened" not in said
@@ -129,7 +129,7 @@ def test_a_new_kind_is_granted_and_the_button_names_it(author: Client, other: Cl
 
 def test_a_draft_that_is_wrong_is_not_saved_and_says_line_and_field(author: Client) -> None:
     answer = author.post(
-        EDITOR, {"document": '{"version": "1.1.0",\n"policy_kinds": ["<b>"]}', "action": "save"}
+        EDITOR, {"document": '{"version": "1.2.0",\n"policy_kinds": ["<b>"]}', "action": "save"}
     )
     page = answer.content.decode()
     assert answer.status_code == 422
@@ -146,17 +146,17 @@ def test_an_author_sees_why_the_button_is_not_for_them_and_another_admin_presses
 ) -> None:
     save(author, limits=WIDE)
     own, page = text_of(author, DRAFT), text_of(other, DRAFT)
-    assert "You wrote version 1.1.0: another admin must activate it." in own
+    assert "You wrote version 1.2.0: another admin must activate it." in own
     assert re.search(r"<button type=\"submit\" class=\"btn primary\" disabled", own)
     assert "another admin must" not in page
     assert page.index("Loosens") < page.index("activate-reason")
-    sent = {"seen_active": "1.0.0", "reason": "Agreed with the desk"}
+    sent = {"seen_active": "1.1.0", "reason": "Agreed with the desk"}
     assert author.post(f"{DRAFT}activate/", sent).status_code == 403
-    assert in_force() == "1.0.0"
+    assert in_force() == "1.1.0"
     assert other.post(f"{DRAFT}activate/", {**sent, "reason": ""}).status_code == 422
     assert other.post(f"{DRAFT}activate/", {**sent, "seen_active": "0.9.0"}).status_code == 409
     assert other.post(f"{DRAFT}activate/", sent)["Location"] == DRAFT
-    assert in_force() == "1.1.0"
+    assert in_force() == "1.2.0"
     done = text_of(other, DRAFT)
     assert "Agreed with the desk" in done
     assert "Activate this version" not in done
@@ -170,7 +170,7 @@ def test_an_author_sees_why_the_button_is_not_for_them_and_another_admin_presses
 def test_the_only_admin_is_told_that_the_ledger_says_so(author: Client) -> None:
     save(author)
     assert "As the only admin" in text_of(author, DRAFT)
-    assert author.post(f"{DRAFT}activate/", {"seen_active": "1.0.0", "reason": "alone"}).status_code == 302
+    assert author.post(f"{DRAFT}activate/", {"seen_active": "1.1.0", "reason": "alone"}).status_code == 302
     assert "Solo" in text_of(author, DRAFT)
     assert "Solo" in text_of(author, PAGE)
 
@@ -208,15 +208,15 @@ def test_a_draft_is_discarded_and_its_number_stays_taken(author: Client) -> None
     page = text_of(author, DRAFT)
     assert "Discarded" in page
     assert "Not needed" in page
-    assert in_editor(text_of(author, TEXT))["version"] == "1.2.0"
+    assert in_editor(text_of(author, TEXT))["version"] == "1.3.0"
 
 
 def test_a_draft_begins_from_an_older_version_on_request(author: Client, other: Client) -> None:
     save(author, escalations_per_hour=7)
-    other.post(f"{DRAFT}activate/", {"seen_active": "1.0.0", "reason": "more"})
-    hours = Manifest.objects.get(agent__agent_id=AGENT, version="1.0.0")
+    other.post(f"{DRAFT}activate/", {"seen_active": "1.1.0", "reason": "more"})
+    hours = Manifest.objects.get(agent__agent_id=AGENT, version="1.1.0")
     before = json.loads(bytes(hours.body))["escalations_per_hour"]
-    assert in_editor(text_of(author, f"{TEXT}&from=1.0.0"))["escalations_per_hour"] == before
+    assert in_editor(text_of(author, f"{TEXT}&from=1.1.0"))["escalations_per_hour"] == before
     assert in_editor(text_of(author, TEXT))["escalations_per_hour"] == 7
     assert in_editor(text_of(author, f"{TEXT}&from=9.9.9"))["policy_kinds"] == []
 
@@ -242,7 +242,7 @@ def test_everybody_reads_a_version_and_only_an_admin_decides(author: Client) -> 
             assert client.post(f"{DRAFT}{action}/", {"reason": "x"}).status_code == 403
     for path in (
         f"{PAGE}manifests/9.9.9/",
-        "/agents/nobody/manifests/1.0.0/",
+        "/agents/nobody/manifests/1.1.0/",
         "/agents/nobody/manifests/new/",
         f"{PAGE}manifests/%00/",
     ):
@@ -252,10 +252,10 @@ def test_everybody_reads_a_version_and_only_an_admin_decides(author: Client) -> 
 
 
 def test_a_version_with_a_build_has_an_address(author: Client) -> None:
-    save(author, version="1.1.0-rc.1+build.5")
+    save(author, version="1.2.0-rc.1+build.5")
     page = text_of(author, PAGE)
     (address,) = set(re.findall(r'href="(/agents/[^"]*build[^"]*/)"', page))
-    assert "1.1.0-rc.1+build.5" in text_of(author, html.unescape(address))
+    assert "1.2.0-rc.1+build.5" in text_of(author, html.unescape(address))
 
 
 def test_a_kind_that_asks_for_more_holds_a_draft_back(author: Client, other: Client) -> None:
@@ -265,13 +265,13 @@ def test_a_kind_that_asks_for_more_holds_a_draft_back(author: Client, other: Cli
     PolicyKind.objects.filter(pk=row.pk).update(body=body, digest="0" * 64)
     assert "limits.max_amount_cents is not set" in text_of(other, DRAFT)
     answer = manifests.activate(
-        tenant="default", agent_id=AGENT, version="1.1.0", seen_active="1.0.0", reason="x", actor="user:9"
+        tenant="default", agent_id=AGENT, version="1.2.0", seen_active="1.1.0", reason="x", actor="user:9"
     )
     assert getattr(answer, "code", "") == "MANIFEST_UNSOUND"
 
 
 def test_the_tables_show_what_lowers_the_level_and_what_labels_ask(author: Client, other: Client) -> None:
-    page = markup.words(text_of(author, PAGE))
+    page = markup.words(text_of(author, "/agents/confused-trader/"))
     assert "What lowers its level of autonomy (the default)" in page
     assert "Supervised from a risk score of 50" in page
     rule = {

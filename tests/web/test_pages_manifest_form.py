@@ -157,6 +157,10 @@ def test_the_form_is_what_opens_and_covers_the_whole_of_a_usual_manifest(ada: Cl
     assert ">autonomy<" in rest
     assert len(sent_form.ids(page)) > 20
     fields = sent_form.fields(page)
+    usual = ada.get("/agents/confused-trader/manifests/new/").content.decode()
+    assert 'name="document"' not in usual
+    assert "Also in the document" not in usual
+    assert not code_in(usual)
     assert fields["limits.max_notional_cents"] == ["1,000.00"]
     assert fields["policy_kinds"] == ["ADJUST_POSITION", "TRANSFER_FUNDS", "UPDATE_WATCHLIST"]
     assert fields["compute.tokens"] == ["20,000"]

@@ -41,6 +41,9 @@ _OPTIONS = connections.databases["default"]["OPTIONS"]
 if "init_command" in _OPTIONS:
     _OPTIONS["init_command"] = _OPTIONS["init_command"].replace("synchronous=FULL", "synchronous=OFF")
 
+# A run of all tests makes 400 databases. Each drop waits for a checkpoint, which is short after another.
+DROPPED_TOGETHER = 16
+
 DEVELOPMENT = connections.databases["default"]["NAME"]
 LOOPBACK = ("127.", "::1", "localhost")
 
@@ -167,6 +170,16 @@ def django_db_modify_db_settings(
 
 
 @pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """As pytest-django makes it, if a collected test asked for one, and a template from before any test."""
+    if connections.databases["default"]["NAME"] == DEVELOPMENT:
+        yield
+        return
+    with _template():
+        yield
+
+
+@pytest.fixture(scope="session")
 def migrated(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """The migrated test database, also where no collected test asked pytest-django for it."""
     if connections.databases["default"]["NAME"] != DEVELOPMENT:
@@ -174,8 +187,30 @@ def migrated(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
         return
     with django_db_blocker.unblock():
         made = setup_databases(verbosity=0, interactive=False, aliases={"default": None})
-        yield
+        with _template():
+            yield
         teardown_databases(made, verbosity=0)
+
+
+@contextlib.contextmanager
+def _template() -> Iterator[None]:
+    """Keep the migrated database as it is now: each copy would hold the dead rows of tests that roll back."""
+    if connection.vendor == "sqlite":
+        yield
+        return
+    migrated = connection.settings_dict["NAME"]
+    connections.close_all()
+    _close_pool()
+    with _postgres_admin() as cursor:
+        cursor.execute(f'DROP DATABASE IF EXISTS "{_template_of(migrated)}"')
+        cursor.execute(f'CREATE DATABASE "{_template_of(migrated)}" TEMPLATE "{migrated}"')
+    yield
+    with _postgres_admin() as cursor:
+        cursor.execute(f'DROP DATABASE "{_template_of(migrated)}"')
+
+
+def _template_of(migrated: str) -> str:
+    return migrated if connection.vendor == "sqlite" else f"{migrated}_template"
 
 
 @pytest.fixture
@@ -201,7 +236,7 @@ def _own_database(folder: Path, finished: list[str], *, is_empty: bool) -> Itera
     before = connection.settings_dict["NAME"]
     connections.close_all()
     _close_pool()
-    with _made(None if is_empty else str(before), folder, finished) as name:
+    with _made(None if is_empty else _template_of(str(before)), folder, finished) as name:
         connections.databases["default"]["NAME"] = name
         connection.settings_dict["NAME"] = name
         try:
@@ -237,19 +272,22 @@ def _made(template: str | None, folder: Path, finished: list[str]) -> Iterator[s
         yield target_name
     finally:
         finished.append(target_name)
+        if len(finished) >= DROPPED_TOGETHER:
+            _drop(finished)
 
 
 @pytest.fixture(scope="session")
 def _finished() -> Iterator[list[str]]:
-    """Databases that no test uses any longer: each drop waits for a checkpoint, which is short at the end."""
+    """Databases that no test uses any longer."""
     names: list[str] = []
     yield names
-    if names and not os.environ.get(
-        "DIR_TEST_POSTGRES_ENDS"
-    ):  # a server that ends with the run, as in .ci/run
-        with _postgres_admin() as cursor:
-            for name in names:
-                cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+    _drop(names)
+
+
+def _drop(names: list[str]) -> None:
+    with _postgres_admin() as cursor:
+        while names:
+            cursor.execute(f'DROP DATABASE IF EXISTS "{names.pop()}" WITH (FORCE)')
 
 
 @contextlib.contextmanager

@@ -126,7 +126,13 @@ MANIFESTS = st.fixed_dictionaries(
         "autonomy": mostly(
             st.fixed_dictionaries(
                 {},
-                optional={"supervised_at": ANY, "rejections": mostly(st.just({"points": 1})), "labels": ANY},
+                optional={
+                    "supervised_at": ANY,
+                    "rejections": mostly(st.just({"points": 1})),
+                    "labels": mostly(
+                        st.fixed_dictionaries({"points": st.dictionaries(WORDS, mostly(NUMBERS))})
+                    ),
+                },
             )
         ),
         "model_profile": ANY,
@@ -151,16 +157,10 @@ def test_a_form_that_is_opened_and_sent_back_is_the_same_document(
 def test_the_form_is_what_opens_and_covers_the_whole_of_a_usual_manifest(ada: Client) -> None:
     page = ada.get(EDITOR).content.decode()
     assert 'name="document"' not in page
-    # The weights of labels, a part of the risk score, have no fields.
-    rest = page.split("Also in the document")[1].split("</section>")[0]
-    assert rest.count('class="code"') == 1
-    assert ">autonomy<" in rest
+    assert "Also in the document" not in page
+    assert not code_in(page)
     assert len(sent_form.ids(page)) > 20
     fields = sent_form.fields(page)
-    usual = ada.get("/agents/confused-trader/manifests/new/").content.decode()
-    assert 'name="document"' not in usual
-    assert "Also in the document" not in usual
-    assert not code_in(usual)
     assert fields["limits.max_notional_cents"] == ["1,000.00"]
     assert fields["policy_kinds"] == ["ADJUST_POSITION", "TRANSFER_FUNDS", "UPDATE_WATCHLIST"]
     assert fields["compute.tokens"] == ["20,000"]
@@ -201,6 +201,11 @@ def test_the_form_is_what_opens_and_covers_the_whole_of_a_usual_manifest(ada: Cl
             [{"scope": "desk", "access": "WRITE"}],
         ),
         ({"autonomy.supervised_at": "30"}, "autonomy.supervised_at", 30),
+        (
+            {"autonomy.labels.points": "untrusted: 5\r\n\r\nsecret :12 "},
+            "autonomy.labels.points",
+            {"untrusted": 5, "secret": 12},
+        ),
         (
             {
                 "label_rules.rows": ["new1"],
@@ -276,6 +281,11 @@ def test_hours_are_made_and_taken_away_as_a_whole(ada: Client) -> None:
         ("limits.max_notional_cents", "", "is not set, and ADJUST_POSITION reads it"),
         ("autonomy.supervised_at", "102", "less than or equal to 101"),
         ("autonomy.rejections.points", "101", "less than or equal to 100"),
+        ("autonomy.labels.points", "untrusted", "Enter a name and a whole number in each line"),
+        ("autonomy.labels.points", ": 5", "Enter a name and a whole number in each line"),
+        ("autonomy.labels.points", "secret: 1.5", "Enter a name and a whole number in each line"),
+        ("autonomy.labels.points", "secret: 1\r\nsecret: 2", "secret has a line already."),
+        ("autonomy.labels.points", "secret: 101", "less than or equal to 100"),
         ("escalate_below_confidence", "high", "Enter a number, such as 0.8."),
         ("escalate_below_confidence", "1.5", "less than or equal to 1"),
         ("compute.tokens", "1.5", "Enter a whole number, such as 12."),

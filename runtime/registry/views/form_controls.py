@@ -347,6 +347,37 @@ class ScalarLines(Lines):
         return _exact(value) if _is_whole(value) else value
 
 
+@dataclass(frozen=True, kw_only=True)
+class NumberLines(Control):
+    """A map of names to whole numbers, one of them in each line: `untrusted: 5`."""
+
+    rows: int = 3
+    template: ClassVar[str] = "area"
+
+    def show(self, value: Any) -> Texts | None:
+        """The map as lines, where each of its names fits one and is not empty."""
+        if value is MISSING or value is None:
+            return ("",)
+        if not isinstance(value, dict) or not all(_is_whole(number) for number in value.values()):
+            return None
+        if not all(name and name.strip() == name and name.splitlines() == [name] for name in value):
+            return None
+        return ("\n".join(f"{name}: {number}" for name, number in value.items()),)
+
+    def read(self, texts: Texts, before: Any) -> Any:
+        """The map of all lines that are not empty; MISSING for none where the document has no map."""
+        made: dict[str, int] = {}
+        for line in filter(str.strip, _ends(texts[-1]).splitlines()):
+            name, _, typed = (part.strip() for part in line.rpartition(":"))
+            number = _NO_UNIT.read(typed)
+            if not name or number is None or number != number.to_integral_value():
+                raise UnreadableError("Enter a name and a whole number in each line, such as untrusted: 5.")
+            if name in made:
+                raise UnreadableError(f"{name} has a line already.")
+            made[name] = _exact(int(number))
+        return MISSING if not made and not isinstance(before, dict) else made
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 

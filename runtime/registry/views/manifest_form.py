@@ -32,6 +32,7 @@ from runtime.registry.views.form_controls import (
     Flag,
     Lines,
     Number,
+    NumberLines,
     ScalarLines,
     TrueOrFalse,
     WholeNumber,
@@ -326,15 +327,27 @@ def _autonomy() -> Iterable[Control]:
         hint=f"Without a number, {DEFAULT_RULE.window_s}.",
     )
     for signal, words in labels.SIGNALS.items():
-        if signal == Signal.LABELS:  # its points are by label, so they stay with the members without a field
-            continue
-        weight = getattr(DEFAULT_RULE, signal)
-        yield WholeNumber(
-            place=("autonomy", str(signal), "points"),
-            label=f"{words}: points each",
-            hint=f"With its most; without both, {weight.points} and {weight.most}.",
-        )
+        if signal == Signal.LABELS:
+            yield _points_by_label(words)
+        else:
+            weight = getattr(DEFAULT_RULE, signal)
+            yield WholeNumber(
+                place=("autonomy", str(signal), "points"),
+                label=f"{words}: points each",
+                hint=f"With its most; without both, {weight.points} and {weight.most}.",
+            )
         yield WholeNumber(place=("autonomy", str(signal), "most"), label=f"{words}: at most")
+
+
+def _points_by_label(words: str) -> Control:
+    weight = DEFAULT_RULE.labels
+    usual = ", ".join(f"{label}: {points}" for label, points in weight.points.items())
+    return NumberLines(
+        place=("autonomy", str(Signal.LABELS), "points"),
+        label=f"{words}: points of each",
+        hint=f"One label in each line. Without any, {usual}; at most {weight.most}.",
+        mono=True,
+    )
 
 
 def _name_of(measure: str) -> str:

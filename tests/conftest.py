@@ -60,9 +60,9 @@ DATABASES_OF_THEIR_OWN = {
     "properties",
     "topology",
 }
-# What pages and the client say is made of rows by Python. Every page, every form and what lists find is asked
-# of both databases by these files; the others differ only where a statement fails that these, or tests of the
-# services, run as well. `.ci/run`, which has to end in time, asks the others of SQLite alone.
+# Python makes pages, and what the client says, of rows that services and queries read: these have tests of
+# their own on both databases. The files below open every page, form and list on both. `.ci/run`, which has to
+# end in time, asks all others in these folders of SQLite alone.
 ALIKE = {"sdk", "web"}
 ASKED_OF_BOTH = {
     "test_bulk.py",
@@ -198,15 +198,16 @@ def _template() -> Iterator[None]:
     if connection.vendor == "sqlite":
         yield
         return
-    migrated = connection.settings_dict["NAME"]
+    source = connection.settings_dict["NAME"]
+    template = _template_of(source)
     connections.close_all()
     _close_pool()
     with _postgres_admin() as cursor:
-        cursor.execute(f'DROP DATABASE IF EXISTS "{_template_of(migrated)}"')
-        cursor.execute(f'CREATE DATABASE "{_template_of(migrated)}" TEMPLATE "{migrated}"')
+        cursor.execute(f'DROP DATABASE IF EXISTS "{template}"')
+        cursor.execute(f'CREATE DATABASE "{template}" TEMPLATE "{source}"')
     yield
     with _postgres_admin() as cursor:
-        cursor.execute(f'DROP DATABASE "{_template_of(migrated)}"')
+        cursor.execute(f'DROP DATABASE "{template}"')
 
 
 def _template_of(migrated: str) -> str:
@@ -278,10 +279,11 @@ def _made(template: str | None, folder: Path, finished: list[str]) -> Iterator[s
 
 @pytest.fixture(scope="session")
 def _finished() -> Iterator[list[str]]:
-    """Databases that no test uses any longer."""
+    """Databases of PostgreSQL that no test uses any longer."""
     names: list[str] = []
     yield names
-    _drop(names)
+    if names:
+        _drop(names)
 
 
 def _drop(names: list[str]) -> None:

@@ -302,15 +302,24 @@ class Lines(Control):
         """The list as lines, where each fits one."""
         if value is MISSING or value is None:
             return ("",)
-        if not isinstance(value, list):
-            return None
-        lines = [self.line_of(item) for item in value]
-        return None if None in lines else ("\n".join(line for line in lines if line is not None),)
+        lines = self.lines_of(value)
+        return None if lines is None else ("\n".join(lines),)
 
     def read(self, texts: Texts, before: Any) -> Any:
-        """The lines that are not empty; MISSING where there are none and the document has no list."""
-        made = [self.value_of(line) for text in _ends(texts[-1]).splitlines() if (line := text.strip())]
-        return MISSING if not made and not isinstance(before, list) else made
+        """The value of all lines that are not empty; MISSING for none where the document has none."""
+        made = self.read_lines([line for text in _ends(texts[-1]).splitlines() if (line := text.strip())])
+        return MISSING if not made and not isinstance(before, type(made)) else made
+
+    def lines_of(self, value: Any) -> list[str] | None:
+        """The lines of a value; None for one that lines do not give back."""
+        if not isinstance(value, list):
+            return None
+        lines = [line for item in value if (line := self.line_of(item)) is not None]
+        return lines if len(lines) == len(value) else None
+
+    def read_lines(self, lines: list[str]) -> Any:
+        """The value of these lines."""
+        return [self.value_of(line) for line in lines]
 
     def line_of(self, item: Any) -> str | None:
         """One element as a line; None for one that no line gives back."""
@@ -348,26 +357,21 @@ class ScalarLines(Lines):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NumberLines(Control):
+class NumberLines(Lines):
     """A map of names to whole numbers, one of them in each line: `untrusted: 5`."""
 
-    rows: int = 3
-    template: ClassVar[str] = "area"
-
-    def show(self, value: Any) -> Texts | None:
-        """The map as lines, where each of its names fits one and is not empty."""
-        if value is MISSING or value is None:
-            return ("",)
+    def lines_of(self, value: Any) -> list[str] | None:
+        """A line for each name, where each name fits one and has a whole number."""
         if not isinstance(value, dict) or not all(_is_whole(number) for number in value.values()):
             return None
-        if not all(name and name.strip() == name and name.splitlines() == [name] for name in value):
+        if super().lines_of(list(value)) is None:
             return None
-        return ("\n".join(f"{name}: {number}" for name, number in value.items()),)
+        return [f"{name}: {number}" for name, number in value.items()]
 
-    def read(self, texts: Texts, before: Any) -> Any:
-        """The map of all lines that are not empty; MISSING for none where the document has no map."""
+    def read_lines(self, lines: list[str]) -> Any:
+        """The number of each name; no name may have two lines."""
         made: dict[str, int] = {}
-        for line in filter(str.strip, _ends(texts[-1]).splitlines()):
+        for line in lines:
             name, _, typed = (part.strip() for part in line.rpartition(":"))
             number = _NO_UNIT.read(typed)
             if not name or number is None or number != number.to_integral_value():
@@ -375,7 +379,7 @@ class NumberLines(Control):
             if name in made:
                 raise UnreadableError(f"{name} has a line already.")
             made[name] = _exact(int(number))
-        return MISSING if not made and not isinstance(before, dict) else made
+        return made
 
 
 def _is_whole(value: Any) -> bool:

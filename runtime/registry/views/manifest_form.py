@@ -327,26 +327,32 @@ def _autonomy() -> Iterable[Control]:
         hint=f"Without a number, {DEFAULT_RULE.window_s}.",
     )
     for signal, words in labels.SIGNALS.items():
-        if signal == Signal.LABELS:
-            yield _points_by_label(words)
-        else:
-            weight = getattr(DEFAULT_RULE, signal)
-            yield WholeNumber(
-                place=("autonomy", str(signal), "points"),
-                label=f"{words}: points each",
-                hint=f"With its most; without both, {weight.points} and {weight.most}.",
-            )
-        yield WholeNumber(place=("autonomy", str(signal), "most"), label=f"{words}: at most")
+        yield from _label_weights(words) if signal == Signal.LABELS else _weight(signal, words)
 
 
-def _points_by_label(words: str) -> Control:
-    weight = DEFAULT_RULE.labels
-    usual = ", ".join(f"{label}: {points}" for label, points in weight.points.items())
-    return NumberLines(
+def _weight(signal: str, words: str) -> Iterable[Control]:
+    usual = getattr(DEFAULT_RULE, signal)
+    yield WholeNumber(
+        place=("autonomy", signal, "points"),
+        label=f"{words}: points each",
+        hint=f"With its most; without both, {usual.points} and {usual.most}.",
+    )
+    yield WholeNumber(place=("autonomy", signal, "most"), label=f"{words}: at most")
+
+
+def _label_weights(words: str) -> Iterable[Control]:
+    usual = DEFAULT_RULE.labels
+    listed = ", ".join(f"{label}: {points}" for label, points in usual.points.items())
+    yield NumberLines(
         place=("autonomy", str(Signal.LABELS), "points"),
-        label=f"{words}: points of each",
-        hint=f"One label in each line. Without any, {usual}; at most {weight.most}.",
+        label=f"{words}: points each",
+        hint=f"A label and its points in each line. Empty: {listed}.",
         mono=True,
+    )
+    yield WholeNumber(
+        place=("autonomy", str(Signal.LABELS), "most"),
+        label=f"{words}: at most",
+        hint=f"Without a number, {usual.most}.",
     )
 
 

@@ -335,7 +335,7 @@ def _weight(signal: str, words: str) -> Iterable[Control]:
     yield WholeNumber(
         place=("autonomy", signal, "points"),
         label=f"{words}: points each",
-        hint=f"With its most; without both, {usual.points} and {usual.most}.",
+        hint=f"Set the field after it too, or leave both empty for {usual.points} and {usual.most}.",
     )
     yield WholeNumber(place=("autonomy", signal, "most"), label=f"{words}: at most")
 
@@ -346,7 +346,7 @@ def _label_weights(words: str) -> Iterable[Control]:
     yield NumberLines(
         place=("autonomy", str(Signal.LABELS), "points"),
         label=f"{words}: points each",
-        hint=f"A label and its points in each line. Empty: {listed}.",
+        hint=f"A label and its points in each line. Without any line, {listed}.",
         mono=True,
     )
     yield WholeNumber(

@@ -20,13 +20,15 @@ from django.test.utils import setup_databases, teardown_databases
 from audit import payload_keys
 from runtime.core import refusals
 from runtime.maintenance.services import autonomy_rounds
-from tests.support import cheap, databases
+from tests.support import cheap, databases, time_left
 
 # A gate gives one answer to one commit; the search for new examples is for people at their desks.
-hypothesis.settings.register_profile("gate", derandomize=True)
-hypothesis.settings.register_profile("long", max_examples=2_000)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("gate")
+# A slow machine is no finding: how long an example takes, or is made, says nothing about what it shows.
+_patient: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("desk", **_patient)
+hypothesis.settings.register_profile("gate", derandomize=True, **_patient)
+hypothesis.settings.register_profile("long", max_examples=2_000, **_patient)
+hypothesis.settings.load_profile("gate" if os.environ.get("CI") else "desk")
 
 # Test runs beside each other share one Redis: none may hear the hints of another.
 if not settings.EMBEDDED:
@@ -103,8 +105,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("once")
         if folder in ALIKE and item.path.name not in ASKED_OF_BOTH:
             item.add_marker("alike")
+    time_left.take_turns(items)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture of the test is made."""
+    time_left.leave_out_late()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """After the tests: what a limit of time left out."""
+    time_left.count_left_out(terminalreporter)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -30,15 +30,17 @@ NO_CHECKPOINT: Final = bytes(32)
 # The databases that this process has signed checkpoints of.
 _signed_by: set[str] = set()
 
+# Each entry is looked up by its key. Of a join, PostgreSQL may choose to walk along the whole ledger.
 _WAITING = """
-SELECT entry.id, entry.hash FROM audit_unsealedentry waiting
-JOIN audit_ledgerentry entry ON entry.id = waiting.entry_id ORDER BY waiting.entry_id LIMIT %s
+SELECT waiting.entry_id,
+(SELECT entry.hash FROM audit_ledgerentry entry WHERE entry.id = waiting.entry_id)
+FROM audit_unsealedentry waiting ORDER BY waiting.entry_id LIMIT %s
 """
 _PAGE: Final = 10_000
 _LEAVES = """
-SELECT leaf."index", leaf.entry_id, entry.hash FROM audit_leaf leaf
-LEFT JOIN audit_ledgerentry entry ON entry.id = leaf.entry_id
-WHERE leaf."index" > %s ORDER BY leaf."index" LIMIT %s
+SELECT leaf."index", leaf.entry_id,
+(SELECT entry.hash FROM audit_ledgerentry entry WHERE entry.id = leaf.entry_id)
+FROM audit_leaf leaf WHERE leaf."index" > %s ORDER BY leaf."index" LIMIT %s
 """
 
 
@@ -141,7 +143,8 @@ def rebuild() -> Tiles:
 def _waiting() -> list[tuple[int, bytes]]:
     with connection.cursor() as cursor:
         cursor.execute(_WAITING, [BATCH])
-        return [(pk, bytes(entry_hash)) for pk, entry_hash in cursor.fetchall()]
+        found = cursor.fetchall()
+    return [(pk, bytes(entry_hash)) for pk, entry_hash in found if entry_hash is not None]
 
 
 def _trusted_tiles(tenant: str, tree: Tree, last: Checkpoint) -> Tiles | None:

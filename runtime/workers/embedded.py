@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -308,8 +308,15 @@ def _connect() -> None:
 
 
 def attempt_all(intent_ids: Sequence[UUID], *, owner: str) -> None:
-    """Attempt intents, several of them claimed together and each called in a thread of its own."""
-    several = list(dict.fromkeys(intent_ids))
+    """Attempt those that wait, several of them claimed together and each called in a thread of its own.
+
+    Where much waits, each intent is rung for again and again, and most messages are about what is done by
+    then. A claim that finds this out costs so much that workers would do little else.
+    """
+    several = _still_waiting(dict.fromkeys(intent_ids))
+    if not several:
+        transactions.give_back_connection()
+        return
     taken = _take_together(several, owner=owner)
     if len(several) == 1:
         attempt_quietly(several[0], owner=owner)
@@ -323,6 +330,16 @@ def attempt_all(intent_ids: Sequence[UUID], *, owner: str) -> None:
 
     with ThreadPoolExecutor(max_workers=len(several)) as threads:
         list(threads.map(work, several))
+
+
+def _still_waiting(intent_ids: Collection[UUID]) -> list[UUID]:
+    try:
+        pending = due_intents.list_pending(intent_ids=intent_ids, at=clock.now())
+    except DatabaseError as error:
+        _log.warning("which of %s intents wait is not known: %s", len(intent_ids), error)
+        connection.close()
+        return []
+    return [intent_id for intent_id in intent_ids if intent_id in pending]
 
 
 def _owner() -> str:

@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import Settings
 
 from audit.verification.verify import Whole, verify_database
@@ -84,6 +86,39 @@ def test_workers_with_the_same_messages_call_each_intent_once(
     assert {trading_desk.states(intent_id) for intent_id in waiting} == {DONE}
     assert len(target.seen) == 6
     assert isinstance(verify_database(), Whole)
+
+
+def test_a_message_about_what_is_done_costs_one_question_and_the_rest_of_it_is_attempted(
+    desk: trading_desk.Desk, target: misbehaving_targets.StandIn
+) -> None:
+    several = [desk.accept() for _ in range(3)]
+    later = desk.accept()
+    Intent.objects.filter(pk=later).update(next_at=clock.now() + timedelta(hours=1))
+    embedded.attempt_all(several, owner="worker")
+    with CaptureQueriesContext(connection) as asked:
+        embedded.attempt_all([*several, later], owner="worker")
+        embedded.attempt_all(several[:1], owner="worker")
+    assert [query["sql"].split()[0] for query in asked if "runtime_" in query["sql"]] == ["SELECT", "SELECT"]
+    assert len(target.seen) == 3
+    embedded.attempt_all([*several, last := desk.accept()], owner="worker")
+    assert len(target.seen) == 4
+    assert [trading_desk.states(one) for one in (later, last)] == [WAITING, DONE]
+
+
+def test_a_message_is_left_to_the_sweeper_where_the_database_does_not_answer(
+    desk: trading_desk.Desk, target: misbehaving_targets.StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting = desk.accept()
+
+    def gone(*asked: Any) -> None:
+        raise OperationalError("the server closed the connection")
+
+    with connection.execute_wrapper(gone):
+        embedded.attempt_all([waiting], owner="worker")
+    assert "which of 1 intents wait is not known: the server closed the connection" in caplog.text
+    assert target.seen == []
+    embedded.attempt_all([waiting], owner="worker")
+    assert trading_desk.states(waiting) == DONE
 
 
 def test_a_worker_that_dies_leaves_each_to_its_own_lease(

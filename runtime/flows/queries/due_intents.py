@@ -118,6 +118,12 @@ def list_due(
     return [DueIntent(intent_id=pk, target=target, next_at=next_at) for pk, target, next_at in rows]
 
 
+def list_pending(*, intent_ids: Collection[UUID], at: datetime) -> set[UUID]:
+    """Which of these wait for a call whose time has come; one question, without a lock."""
+    rows = Intent.objects.filter(pk__in=list(intent_ids), state=IntentState.PENDING, next_at__lte=at)
+    return set(rows.values_list("intent_id", flat=True))
+
+
 def list_due_at(*, tenant: str, target: str, at: datetime, limit: int) -> list[Intent]:
     """Intents that may call this target now, the longest waiting first: due, not held, in their window."""
     rows = Intent.objects.of(tenant).filter(state=IntentState.PENDING, target=target, next_at__lte=at)

@@ -24,6 +24,8 @@ from django.db.models.query import FlatValuesListIterable, ModelIterable, get_re
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
+from audit import statement_rows, statement_text
+
 Row = TypeVar("Row")
 AnyModel = TypeVar("AnyModel", bound=Model)
 # Forms of one read that are kept: a form more makes room for itself.
@@ -140,7 +142,7 @@ class _Compiled:
     def run(self, values: Mapping[str, Any], database: BaseDatabaseWrapper) -> list[Any]:
         if self.locks:
             _require_transaction(database)
-        with _cursor(database) as cursor:
+        with statement_text.cursor(database) as cursor:
             cursor.execute(self.sql, _filled(self.params, values, database))
             return self.read(cursor.fetchall())
 
@@ -167,7 +169,10 @@ class Change:
             sql, params = self._forms[key] = _compile_change(
                 *self.plain(**{name: Slot(name) for name in values})
             )
-        with transaction.mark_for_rollback_on_error(using=database.alias), _cursor(database) as cursor:
+        with (
+            transaction.mark_for_rollback_on_error(using=database.alias),
+            statement_text.cursor(database) as cursor,
+        ):
             cursor.execute(sql, _filled(params, values, database))
             return int(cursor.rowcount)
 
@@ -181,8 +186,7 @@ def _compile_change(rows: QuerySet[Any, Any], changes: Mapping[str, Any]) -> tup
             for name, value in changes.items()
         }
     )
-    sql, params = query.get_compiler(connection=connection).as_sql()
-    return sql, params
+    return statement_text.with_constants(*query.get_compiler(connection=connection).as_sql())
 
 
 def _filled(params: Sequence[Any], values: Mapping[str, Any], database: BaseDatabaseWrapper) -> list[Any]:
@@ -212,7 +216,7 @@ def _compile(rows: QuerySet[Any, Any]) -> _Compiled | None:
     _note_columns(rows.query.where)
     compiler = rows.query.get_compiler(connection=connection)
     try:
-        sql, params = compiler.as_sql()
+        sql, params = statement_text.with_constants(*compiler.as_sql())
     except EmptyResultSet:
         return None
     are_models = issubclass(rows._iterable_class, ModelIterable)
@@ -245,12 +249,16 @@ def _reader_of_models(compiler: SQLCompiler) -> Callable[[Sequence[Any]], list[A
     columns = slice(told["select_fields"][0], told["select_fields"][-1] + 1)
     names = [column[0].target.attname for column in compiler.select[columns]]
     related = get_related_populators(told, compiler.select, connection.alias)  # type: ignore[call-arg]
-    converted, make, alias = _converted(compiler), told["model"].from_db, connection.alias
+    converted, make, alias = (
+        _converted(compiler),
+        statement_rows.maker(told["model"], names),
+        connection.alias,
+    )
 
     def read(rows: Sequence[Any]) -> list[Any]:
         found = []
         for row in converted(rows):
-            made = make(alias, names, row[columns])
+            made = make(alias, row[columns])
             for populator in related:
                 populator.populate(row, made)
             found.append(made)
@@ -397,29 +405,31 @@ def is_waiting(row: Model) -> bool:
 
 
 def _send(sql: str, params: Sequence[Any], database: BaseDatabaseWrapper) -> None:
-    with transaction.mark_for_rollback_on_error(using=database.alias), _cursor(database) as cursor:
+    with (
+        transaction.mark_for_rollback_on_error(using=database.alias),
+        statement_text.cursor(database) as cursor,
+    ):
         cursor.execute(sql, params)
 
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """An INSERT of so many rows; its parameters are these fields of each, in order."""
+    """An INSERT of so many rows; its parameters are these columns of each, in order."""
 
     sql: str
-    fields: "Sequence[Field[Any, Any]]"
+    columns: Sequence[statement_rows.Column]
     returns: "Field[Any, Any] | None"
 
     def params(self, rows: Sequence[Model], database: BaseDatabaseWrapper) -> list[Any]:
         """What the database is given."""
-        return [
-            field.get_db_prep_save(field.pre_save(row, add=True), database)
-            for row in rows
-            for field in self.fields
-        ]
+        return statement_rows.params(self.columns, rows, database)
 
 
 def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDatabaseWrapper) -> None:
-    with transaction.mark_for_rollback_on_error(using=database.alias), _cursor(database) as cursor:
+    with (
+        transaction.mark_for_rollback_on_error(using=database.alias),
+        statement_text.cursor(database) as cursor,
+    ):
         cursor.execute(insertion.sql, insertion.params(rows, database))
         keys = cursor.fetchall() if insertion.returns is not None else ()
     if insertion.returns is not None:
@@ -429,16 +439,21 @@ def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDa
         row._state.adding, row._state.db = False, database.alias
 
 
-def _given(model: type[Model], row: Model) -> "list[Field[Any, Any]]":
+def _given(model: type[Model], row: Model) -> "Sequence[Field[Any, Any]]":
     """The columns that an insert names: all but those that the database fills."""
-    by_database = model._meta.auto_field if row.pk is None else None
-    return [
-        field
-        for field in model._meta.concrete_fields
-        if not field.generated
-        and field is not by_database
-        and not isinstance(getattr(row, field.attname), DatabaseDefault)
+    fields, defaults = _named(model, has_key=row.pk is not None)
+    left = {name for name in defaults if isinstance(getattr(row, name), DatabaseDefault)}
+    return [field for field in fields if field.attname not in left] if left else fields
+
+
+@lru_cache(maxsize=_MOST_FORMS)
+def _named(model: type[Model], *, has_key: bool) -> "tuple[Sequence[Field[Any, Any]], Sequence[str]]":
+    """The columns that can be given, and which of them the database fills where they are not."""
+    by_database = None if has_key else model._meta.auto_field
+    fields = [
+        field for field in model._meta.concrete_fields if not field.generated and field is not by_database
     ]
+    return fields, [field.attname for field in fields if field.has_db_default()]
 
 
 @lru_cache(maxsize=_MOST_FORMS)
@@ -471,27 +486,13 @@ def _insertion(
     returns = told.pk if returning and not is_given and on_conflict is None else None
     if returns is not None:
         parts.append(f"RETURNING {ops.quote_name(str(returns.column))}")
-    return _Insertion(" ".join(part for part in parts if part), fields, returns)
+    into = [statement_rows.Column(field, vendor) for field in fields]
+    return _Insertion(" ".join(part for part in parts if part), into, returns)
 
 
 def _column(model: type[Model], name: str) -> str:
     field: Any = model._meta.get_field(name)
     return str(field.column)
-
-
-def _cursor(database: BaseDatabaseWrapper) -> Any:
-    """A cursor for a statement that comes again and again: PostgreSQL plans it once for each connection.
-
-    Django's own cursor there writes the values into the text, so that each text is new to the database. While
-    statements are logged it is used all the same: of a prepared one the log would have no text.
-    """
-    if database.vendor != "postgresql" or database.queries_logged:
-        return database.cursor()
-    from django.db.backends.postgresql.base import ServerBindingCursor
-
-    database.ensure_connection()
-    with database.wrap_database_errors:
-        return database._prepare_cursor(ServerBindingCursor(database.connection))  # type: ignore[attr-defined,call-arg]
 
 
 def _require_transaction(database: BaseDatabaseWrapper) -> None:

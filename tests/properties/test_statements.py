@@ -19,6 +19,7 @@ from audit import statements
 from runtime.core import clock
 from runtime.execution.services import attempting
 from runtime.flows.models import Flow, Intent
+from runtime.flows.queries import risk_signals
 from runtime.registry.models import Agent, Bundle
 from runtime.registry.services import agents
 from runtime.resources.models import Resource
@@ -45,6 +46,8 @@ class Compared:
         """The rows of a `Read`, which are those of its QuerySet, related rows included."""
         found, plain = READ(statement, *form, **values), statement.plain(*form, **values)
         assert [described(row) for row in found] == [described(row) for row in plain]
+        for compiled in filter(None, statement._forms.values()):
+            assert not any(isinstance(param, str) for param in compiled.params)
         self.reads.add(statement.plain.__name__)
         return found
 
@@ -260,6 +263,26 @@ def test_all_that_an_action_writes_takes_the_fast_road_to_bytes() -> None:
 
 
 @pytest.mark.django_db
+def test_a_partial_index_is_used_by_a_statement_that_is_planned_once() -> None:
+    """What risk counts: proposals of an agent that were tries of a rejected one, of which there are few."""
+    statement = risk_signals._TRIES
+    with mock.patch.object(statements._Compiled, "run", autospec=True, return_value=[]) as compiled:
+        statement.rows(agent=1, since=clock.now())
+    sql = compiled.call_args.args[0].sql
+    assert "> ''" in sql, sql
+
+
+@pytest.mark.django_db
+def test_columns_that_the_database_fills_and_deferred_ones_are_read_and_stored_as_ever() -> None:
+    desk = factories.desk()
+    statement = statements.Read(_names_only)
+    (found,) = statement.rows(name=desk.agent.agent_id)
+    assert found.get_deferred_fields() == _names_only(name=desk.agent.agent_id).get().get_deferred_fields()
+    assert found.status == desk.agent.status
+    assert found == desk.agent
+
+
+@pytest.mark.django_db
 def test_refuses_a_value_that_is_equal_to_nothing() -> None:
     with pytest.raises(TypeError, match="NoneType"):
         statements.Read(_by_name).rows(name=None)
@@ -307,6 +330,10 @@ def _bundles() -> QuerySet[Bundle]:
 
 def _by_name(*, name: str) -> QuerySet[Agent]:
     return Agent.objects.filter(agent_id=name)
+
+
+def _names_only(*, name: str) -> QuerySet[Agent]:
+    return Agent.objects.filter(agent_id=name).only("agent_id")
 
 
 def _renamed(*, name: str, to: str) -> tuple[QuerySet[Agent], dict[str, str]]:

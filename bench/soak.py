@@ -1,6 +1,6 @@
 """`python -m bench.soak`: steady load for an hour with a burst in the middle, on the console as it is used.
 
-Actions come at `--share` of what the machine was just measured to carry, whether or not earlier ones were
+Actions come at `--share` of what the machine was just measured to carry out, whether or not earlier ones were
 answered, and for `--burst` seconds in the middle ten times as many. It prints a line for each tenth, and at
 last what grew from the first third to the last one, and what was lost or doubled: every action that was
 accepted must arrive at the target once. Ends with 1 where one did not, or where memory, files or p99 have
@@ -75,12 +75,24 @@ def main() -> int:
         key = environment.manage(stand, "issue_key", action.AGENT)
         base_url = stack.enter_context(ledger.console(stand))
         client = partial(action.acting, base_url, key)
-        load.race([client] * load.CLIENTS, 5)
-        limit = load.race([client] * load.CLIENTS, 25)
-        _wait(lambda: len(counting.arrivals) == 30 * load.CLIENTS)
-        rate = limit.per_second * asked.share
-        print(f"{stand.name}: {limit.per_second:.1f} actions a second at most; now {rate:.1f} a second")
+        limit = _limit(client, counting)
+        if limit is None:
+            print(f"{stand.name}: not all that was accepted was carried out within {SETTLES_S:.0f} s")
+            return 1
+        rate = limit * asked.share
+        print(f"{stand.name}: {limit:.1f} actions a second at most; now {rate:.1f} a second", flush=True)
         return _soak(client, counting, _Plan(rate, asked.minutes * 60, asked.burst))
+
+
+def _limit(client: Callable[[], Callable[[], None]], counting: Target) -> float | None:
+    """Actions a second that are carried out, not only accepted; None where some were not."""
+    load.race([client] * load.CLIENTS, 5)
+    earlier, calls = 5 * load.CLIENTS, 60 * load.CLIENTS
+    _wait(lambda: len(counting.arrivals) == earlier)
+    began = time.time()
+    load.race([client] * load.CLIENTS, 60)
+    _wait(lambda: len(counting.arrivals) == earlier + calls)
+    return calls / (counting.last_at() - began) if len(counting.arrivals) == earlier + calls else None
 
 
 @dataclass(frozen=True)
@@ -107,14 +119,16 @@ def _soak(client: Callable[[], Callable[[], None]], counting: Target, plan: _Pla
     for each in clients:
         each.start()
     began, printed = time.monotonic(), 0
-    print(f"{'minute':>8}{'accepted':>10}{'refused':>9}{'p50 ms':>9}{'p99 ms':>9}{'RSS MB':>9}{'files':>7}")
+    heads = ("accepted", "waiting", "refused", "p50 ms", "p99 ms", "RSS MB", "files")
+    print("  minute" + "".join(f"{head:>10}" for head in heads))
     for at in plan.due_at():
         time.sleep(max(0.0, began + at - time.monotonic()))
         due.put(began + at)
         if at * LINES / plan.length_s >= printed + 1:
             printed += 1
             samples.append(_sample())
-            _print(tally, samples[-1], since=began, tenth_s=plan.length_s / LINES)
+            waiting = len(tally.took_ms) - (len(counting.arrivals) - earlier)
+            _print(tally, samples[-1], waiting, since=began, tenth_s=plan.length_s / LINES)
     for _ in clients:
         due.put(None)
     for each in clients:
@@ -166,14 +180,19 @@ def _sample() -> _Sample:
     return _Sample(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, files)
 
 
-def _print(tally: _Tally, sample: _Sample, *, since: float, tenth_s: float) -> None:
+def _print(tally: _Tally, sample: _Sample, waiting: int, *, since: float, tenth_s: float) -> None:
     now = time.monotonic()
     took = sorted(ms for at, ms in tally.took_ms.copy() if at >= now - tenth_s)
-    print(
-        f"{(now - since) / 60:>8.1f}{len(tally.took_ms):>10}{sum(tally.refused.values()):>9}"
-        f"{_quantile(took, 0.5):>9.0f}{_quantile(took, 0.99):>9.0f}{sample.rss_mb:>9.0f}{sample.files:>7}",
-        flush=True,
+    figures = (
+        len(tally.took_ms),
+        max(waiting, 0),
+        sum(tally.refused.values()),
+        round(_quantile(took, 0.5)),
+        round(_quantile(took, 0.99)),
+        round(sample.rss_mb),
+        sample.files,
     )
+    print(f"{(now - since) / 60:>8.1f}" + "".join(f"{figure:>10}" for figure in figures), flush=True)
 
 
 def _growth(tally: _Tally, samples: Sequence[_Sample], *, began: float, plan: _Plan) -> dict[str, float]:

@@ -365,6 +365,12 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "Marked for review",
             says("It received memory {scope}/{key} version {version}: {reason}."),
         ),
+        Kind.REVIEW_ROUTED: Presenter(
+            "high",
+            Lane.VALIDATION,
+            "Marked for review",
+            says("After {instruction} the router {router} would have demanded {next}: {reason}"),
+        ),
         Kind.REVIEW_FLAGGED: Presenter("high", Lane.VALIDATION, "Flagged for review", sentences.flagged),
         Kind.REVIEW_CLOSED: Presenter("user", Lane.DECISION, "Review closed", sentences.review_closed),
         Kind.NOTIFICATION_ROUTE_ADDED: Presenter(

@@ -121,8 +121,8 @@ def session(payload: Mapping[str, Any]) -> str:
 
 
 def review_closed(payload: Mapping[str, Any]) -> str:
-    by = payload["guard_id"] or "asked for by a person"
-    return f"{by}: {payload['result']}, {payload['note']}."
+    by = f"{payload['guard_id']}: " if payload["guard_id"] else ""
+    return f"{by}{payload['result']}, {payload['note']}."
 
 
 def labels_changed(payload: Mapping[str, Any]) -> str:

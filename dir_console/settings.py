@@ -241,6 +241,7 @@ DIR_PORTS = {
     if EMBEDDED
     else "runtime.workers.celery_tasks.ring_guards",
     "queue_guards": "runtime.guards.services.guard_config.queue_guards",
+    "request_route_review": "runtime.guards.services.route_reviews.request",
     "begin_agent_events": "runtime.contexts.services.agent_events.begin",
     "has_dirty_flows": "runtime.flows.queries.saga_progress.has_dirty_flows",
     "may_have_taken_effect": "runtime.flows.queries.saga_progress.may_have_taken_effect",

@@ -111,6 +111,7 @@ from audit.events.guards import (
     ReviewClosed,
     ReviewFlagged,
     ReviewRequested,
+    ReviewRouted,
 )
 from audit.events.holds import HoldPlaced, HoldReleased
 from audit.events.incidents import (
@@ -409,6 +410,7 @@ __all__ = [
     "ReviewClosed",
     "ReviewFlagged",
     "ReviewRequested",
+    "ReviewRouted",
     "RouteFailed",
     "RouteTaken",
     "RowMismatched",

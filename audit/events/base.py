@@ -149,6 +149,7 @@ class Kind(StrEnum):
     GUARD_FAILED = "guard:failed"
     REVIEW_FLAGGED = "review:flagged"
     REVIEW_REQUESTED = "review:requested"
+    REVIEW_ROUTED = "review:routed"
     REVIEW_CLOSED = "review:closed"
     NOTIFICATION_ROUTE_ADDED = "notification_route:added"
     NOTIFICATION_ROUTE_CHANGED = "notification_route:changed"

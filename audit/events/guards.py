@@ -58,8 +58,21 @@ class ReviewRequested(Event):
     reason: Text
 
 
+class ReviewRouted(Event):
+    """A router demanded `next` after a step, when the flow had already proposed: a person looks instead."""
+
+    kind = Kind.REVIEW_ROUTED
+    review_id: Id
+    workflow: str
+    version: str
+    instruction: str
+    router: str
+    next: str
+    reason: Text
+
+
 class ReviewClosed(Event):
-    """`guard_id` is empty for a review that a person requested."""
+    """`guard_id` is empty for a review that no guard asked for."""
 
     kind = Kind.REVIEW_CLOSED
     review_id: Id

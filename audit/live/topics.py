@@ -78,6 +78,7 @@ _OF_WORK: Final = frozenset(
         Kind.GUARD_FAILED,
         Kind.REVIEW_FLAGGED,
         Kind.REVIEW_REQUESTED,
+        Kind.REVIEW_ROUTED,
         Kind.REVIEW_CLOSED,
         Kind.RECEIVER_ADDED,
         Kind.RECEIVER_CHANGED,
@@ -104,6 +105,7 @@ _OF_REVIEWS: Final = frozenset(
     {
         Kind.REVIEW_FLAGGED,
         Kind.REVIEW_REQUESTED,
+        Kind.REVIEW_ROUTED,
         Kind.REVIEW_CLOSED,
         Kind.GUARD_CONFIGURED,
         Kind.GUARD_SWITCHED,

@@ -55,10 +55,15 @@ class GuardRunState(Choice):
 
 
 class ReviewOrigin(Choice):
-    """Who asks for a review: a soft guard, or a person for an item of memory that the flow received."""
+    """What asks for a review.
+
+    A soft guard; a person, for an item of memory that the flow received; or a router of its workflow, which
+    demanded another step when the flow had already proposed.
+    """
 
     GUARD = "GUARD"
     MEMORY = "MEMORY"
+    ROUTER = "ROUTER"
 
 
 class ReviewState(Choice):

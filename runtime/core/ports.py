@@ -9,6 +9,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from runtime.contracts.workflow import Next, WorkflowDocument
 from runtime.core.mismatches import Mismatch
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.silence import Silence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from runtime.execution.models import HumanTask
     from runtime.flows.models import Flow, Intent, Proposal, Verdict
+    from runtime.flows.services.flow_transaction import Journal
     from runtime.incidents.models import Incident
     from runtime.registry.models import Agent
     from runtime.workflows.services.interrupts import Interrupt
@@ -164,6 +166,17 @@ def queue_guards(*, proposal: "Proposal", at: datetime) -> None:
 def fetch_issuer_keys(*, place: str) -> bytes | str:
     """The key set of an issuer of tokens, or in a few words why there is none. It blocks for seconds."""
     return cast("bytes | str", _door("fetch_issuer_keys")(place))
+
+
+def request_route_review(
+    *, journal: "Journal", workflow: WorkflowDocument, instruction: str, routed: Next
+) -> None:
+    """Mark a flow for review where a router acts on a step after the proposal, once for each router.
+
+    In the transaction of the step, whose journal the caller writes. `instruction` is the step that was taken.
+    """
+    door = _door("request_route_review")
+    door(journal=journal, workflow=workflow, instruction=instruction, routed=routed)
 
 
 def list_resource_names(*, tenant: str) -> frozenset[str]:

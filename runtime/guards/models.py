@@ -90,7 +90,8 @@ class GuardRun(models.Model):
 class Review(models.Model):
     """A flag, and what a person found. It blocks nothing: the flow goes on meanwhile.
 
-    A soft guard flags a proposal; a person flags a flow that received an item of memory, with the reason.
+    A soft guard flags a proposal; a person flags a flow that received an item of memory, with the reason; a
+    router of the flow's workflow flags a step after the proposal.
     """
 
     review_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -110,6 +111,7 @@ class Review(models.Model):
     memory = models.ForeignKey(
         MemoryItem, null=True, blank=True, on_delete=models.PROTECT, related_name="reviews"
     )
+    router = models.CharField(max_length=64, blank=True, default="")
     requested_by = models.CharField(max_length=160, blank=True, default="")
     request_reason = models.CharField(max_length=500, blank=True, default="")
     # Hundredths of a percent: exact, and comparable in the database.
@@ -151,6 +153,7 @@ class Review(models.Model):
                     guard__isnull=False,
                     run__isnull=False,
                     memory__isnull=True,
+                    router="",
                     requested_by="",
                     request_reason="",
                 )
@@ -161,11 +164,27 @@ class Review(models.Model):
                         guard__isnull=True,
                         run__isnull=True,
                         memory__isnull=False,
+                        router="",
                     )
                     & ~Q(requested_by="")
                     & ~Q(request_reason="")
+                )
+                | (
+                    Q(
+                        origin=contract.ReviewOrigin.ROUTER,
+                        proposal__isnull=True,
+                        guard__isnull=True,
+                        run__isnull=True,
+                        memory__isnull=True,
+                        requested_by="",
+                    )
+                    & ~Q(router="")
+                    & ~Q(request_reason="")
                 ),
-                name="review_is_of_a_guard_or_of_memory",
+                name="review_is_of_what_asked_for_it",
+            ),
+            models.UniqueConstraint(
+                fields=("flow", "router"), condition=~Q(router=""), name="review_once_per_router"
             ),
             models.UniqueConstraint(
                 fields=("flow", "memory"), condition=Q(memory__isnull=False), name="review_once_per_memory"
@@ -182,8 +201,10 @@ class Review(models.Model):
 
     @property
     def asked_by(self) -> str:
-        """What the review is about: the guard that flagged, or the item of memory that the flow received."""
-        return str(self.memory) if self.guard is None else self.guard.guard_id
+        """What the review is about: the guard or router that flagged, or the memory that was received."""
+        if self.guard is not None:
+            return self.guard.guard_id
+        return self.router if self.memory is None else str(self.memory)
 
     def __str__(self) -> str:
         return str(self.review_id)

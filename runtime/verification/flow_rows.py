@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, Model, OuterRef
@@ -48,6 +49,7 @@ class FlowRowCheck(row_checks.FlowRows):
             Kind.FLOW_CONTINUED,
             Kind.REVIEW_FLAGGED,
             Kind.REVIEW_REQUESTED,
+            Kind.REVIEW_ROUTED,
             Kind.REVIEW_CLOSED,
         }
     )
@@ -285,6 +287,7 @@ def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: Payloads
         found.then(entry, entry, "review.flagged_at", row.flagged_at)
         _compare_answer(found, entry, closed.get(said["review_id"]), row)
     _compare_requests(found, flows, rows, agents, closed)
+    _compare_routes(found, flows, rows, agents, closed)
     note_extra(found, flows, ((row.flow_id, name) for name, row in rows.items()), "review")
 
 
@@ -300,22 +303,50 @@ def _compare_requests(
     for entry, row in found.rows_of(entries, rows, itemgetter("review_id"), "the review {review_id}"):
         said = entry.payload
         about = {
-            "flow": (entry.stream, str(row.flow_id)),
-            "tenant": (entry.tenant, row.tenant),
-            "agent": (agents.get(entry.stream, row.agent.agent_id), row.agent.agent_id),
             "origin": (ReviewOrigin.MEMORY, row.origin),
             "memory": (f"{said['scope']}/{said['key']}@{said['version']}", row.asked_by),
             "requested_by": (entry.actor, row.requested_by),
-            "request_reason": (said["reason"], row.request_reason),
-            "confidence_bps": (WHOLE_BPS, row.confidence_bps),
-            "findings": (b"[]", cells.bytes_of(row.findings)),
-            "emergency_stop": (EmergencyStop.NOT_ASKED, row.emergency_stop),
-            "agent_suspended": (False, bool(row.agent_suspended)),
         }
-        for name, (recorded, stored) in about.items():
-            found.same(entry, f"review.{name}", recorded, stored)
-        found.then(entry, entry, "review.flagged_at", row.flagged_at)
+        _compare_asked(found, entry, row, about, agents)
         _compare_answer(found, entry, closed.get(said["review_id"]), row)
+
+
+def _compare_routes(
+    found: Found,
+    flows: Mapping[UUID, Entries],
+    rows: dict[str, Review],
+    agents: Mapping[str, str],
+    closed: Mapping[str, Entry],
+) -> None:
+    """The reviews that a router of the flow's workflow asked for."""
+    entries = entries_of(flows, Kind.REVIEW_ROUTED)
+    for entry, row in found.rows_of(entries, rows, itemgetter("review_id"), "the review {review_id}"):
+        about = {
+            "origin": (ReviewOrigin.ROUTER, row.origin),
+            "router": (entry.payload["router"], row.asked_by),
+            "requested_by": ("", row.requested_by),
+        }
+        _compare_asked(found, entry, row, about, agents)
+        _compare_answer(found, entry, closed.get(entry.payload["review_id"]), row)
+
+
+def _compare_asked(
+    found: Found, entry: Entry, row: Review, about: Mapping[str, tuple[Any, Any]], agents: Mapping[str, str]
+) -> None:
+    """What is alike in all reviews that no guard asked for."""
+    alike = {
+        "flow": (entry.stream, str(row.flow_id)),
+        "tenant": (entry.tenant, row.tenant),
+        "agent": (agents.get(entry.stream, row.agent.agent_id), row.agent.agent_id),
+        "request_reason": (entry.payload["reason"], row.request_reason),
+        "confidence_bps": (WHOLE_BPS, row.confidence_bps),
+        "findings": (b"[]", cells.bytes_of(row.findings)),
+        "emergency_stop": (EmergencyStop.NOT_ASKED, row.emergency_stop),
+        "agent_suspended": (False, bool(row.agent_suspended)),
+    }
+    for name, (recorded, stored) in {**about, **alike}.items():
+        found.same(entry, f"review.{name}", recorded, stored)
+    found.then(entry, entry, "review.flagged_at", row.flagged_at)
 
 
 def _compare_answer(found: Found, entry: Entry, end: Entry | None, row: Review) -> None:

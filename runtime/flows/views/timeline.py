@@ -178,7 +178,7 @@ def _link(kind: str, payload: Mapping[str, Any], stream: str) -> tuple[str, str]
     match kind:
         case Kind.ESCALATION_OPENED | Kind.ESCALATION_REVISED | Kind.ESCALATION_DECIDED:
             page, named, label = "escalation", "escalation_id", "Open the escalation"
-        case Kind.REVIEW_FLAGGED | Kind.REVIEW_REQUESTED | Kind.REVIEW_CLOSED:
+        case Kind.REVIEW_FLAGGED | Kind.REVIEW_REQUESTED | Kind.REVIEW_ROUTED | Kind.REVIEW_CLOSED:
             page, named, label = "review", "review_id", "Open the review"
         case Kind.CHILD_OPENED:
             page, named, label = "flow", "child_dfid", "Open the child flow"

@@ -1,5 +1,7 @@
 """Soft guards and what they found, compared with the ledger entries about them."""
 
+from typing import Any
+
 from audit import queries
 from audit.events import Kind
 from runtime.core import mismatches
@@ -16,8 +18,8 @@ def compare_guard(row: Guard) -> mismatches.Mismatch | None:
 
 
 def compare_request(row: Review) -> mismatches.Mismatch | None:
-    """Whether a review that a person requested is the one that the flow's entry records, in one query."""
-    kinds = (Kind.REVIEW_REQUESTED,)
+    """Whether a review that a person or a router requested is the one of the flow's entry, in one query."""
+    kinds = (Kind.REVIEW_REQUESTED, Kind.REVIEW_ROUTED)
     told = queries.list_payloads(tenant=row.tenant, stream=str(row.flow_id), kinds=kinds)
     recorded = [said["reason"] for _, said in told if said["review_id"] == str(row.pk)]
     if recorded and recorded[0] == row.request_reason:
@@ -25,6 +27,12 @@ def compare_request(row: Review) -> mismatches.Mismatch | None:
     return mismatches.of_values(
         "review.request_reason", str(row.pk), recorded[0] if recorded else "", row.request_reason
     )
+
+
+def get_route(row: Review) -> dict[str, Any]:
+    """What the entry of a router's review says: `ReviewRouted`; empty where there is none."""
+    told = queries.list_payloads(tenant=row.tenant, stream=str(row.flow_id), kinds=(Kind.REVIEW_ROUTED,))
+    return next((dict(said) for _, said in told if said["review_id"] == str(row.pk)), {})
 
 
 def compare_findings(row: Review) -> mismatches.Mismatch | None:

@@ -23,6 +23,7 @@ from runtime.contracts.guard import (
     text,
 )
 from runtime.contracts.problem import Problem
+from runtime.contracts.workflow import INTERRUPT
 from runtime.core import clock, mismatches, paging
 from runtime.core.views import error_page, labels, query_params
 from runtime.core.views.forms import ActionForm, ReasonForm, RequiredText
@@ -218,8 +219,9 @@ def _page(request: HttpRequest, review: Review, form: ReviewForm | None = None) 
     elif review.proposal is not None:
         template, parts = "runtime/review.html", _of_guard(review, review.proposal)
         words = review_presenters.ANSWERS
-    else:  # the constraint of the row forbids it
-        raise Http404
+    else:
+        template, parts = "runtime/review_route.html", _of_router(review)
+        words = review_presenters.ROUTE_ANSWERS
     intent = review_list.get_intent(review=review)
     shown = row(review)
     is_open = shown["is_waiting"]
@@ -266,6 +268,19 @@ def _of_memory(review: Review, item: MemoryItem) -> dict[str, Any]:
         "reason": labels.visible_lines(review.request_reason),
         "requested_by": labels.actor_words(review.requested_by, names),
         "reviewed_by": labels.actor_words(review.reviewed_by, names),
+    }
+
+
+def _of_router(review: Review) -> dict[str, Any]:
+    mismatches.require(recorded_guards.compare_request(review))
+    route = recorded_guards.get_route(review)
+    return {
+        "route": route,
+        "asks_person": route["next"] == INTERRUPT,
+        "requested_by": f"the router {review.router}",
+        "question": "Does it matter to what was proposed?",
+        "reason": labels.visible_lines(review.request_reason),
+        "reviewed_by": labels.actor_words(review.reviewed_by, people.names_of([review.reviewed_by])),
     }
 
 

@@ -35,6 +35,11 @@ MEMORY_ANSWERS: Mapping[ReviewResult, tuple[str, str]] = {
     ReviewResult.CONFIRMED: ("Confirmed: the memory affected this flow", "y"),
     ReviewResult.FALSE_ALARM: ("False alarm: it did not", "n"),
 }
+# The same for a flow that a router would have led elsewhere.
+ROUTE_ANSWERS: Mapping[ReviewResult, tuple[str, str]] = {
+    ReviewResult.CONFIRMED: ("Confirmed: this matters to what was proposed", "y"),
+    ReviewResult.FALSE_ALARM: ("False alarm: it does not", "n"),
+}
 RUN_STATES: Mapping[str, Badge] = {
     GuardRunState.PENDING: Badge("info", "clock", "Pending"),
     GuardRunState.CLEAR: Badge("ok", "check", "Clear"),

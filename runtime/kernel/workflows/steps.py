@@ -191,7 +191,8 @@ def take(
 ) -> WorkflowFold:
     """Where the flow stands after a step that was allowed; `pending` is what a router demands now.
 
-    Without `routes` no router is asked: once a flow has proposed, what it still reports decides nothing.
+    Without `routes` none demands anything: once a flow has proposed, what it still reports decides nothing,
+    and what a router would have demanded (`routed`) is for people to review.
     """
     known = workflow.instructions[step.instruction]
     result = step.output.get("result")
@@ -206,11 +207,16 @@ def take(
             "last_at_ms": {**fold.last_at_ms, step.instruction: now_ms},
             "passed_since": passed,
             "reliability": fold.reliability - known.cost,
-            "pending": (_validation(workflow, fold, step) or _route(workflow, step)) if routes else None,
+            "pending": routed(workflow, fold, step) if routes else None,
             "allowed": None,
             "last": step,
         }
     )
+
+
+def routed(workflow: WorkflowDocument, fold: WorkflowFold, step: ReportedStep) -> Next | None:
+    """What a router demands after a step, taken where the flow stood at `fold`; None where none does."""
+    return _validation(workflow, fold, step) or _route(workflow, step)
 
 
 def _entry(workflow: WorkflowDocument, fold: WorkflowFold, instruction: str) -> Iterator[Objection]:

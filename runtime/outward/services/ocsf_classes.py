@@ -116,6 +116,7 @@ _NAMED: Final[Mapping[Kind, Mapped]] = MappingProxyType(
         Kind.EPOCH_BEGUN: Mapped(_FINDING, 3),
         Kind.REVIEW_FLAGGED: Mapped(_FINDING, 1, Severity.LOW),
         Kind.REVIEW_REQUESTED: Mapped(_FINDING, 1, Severity.MEDIUM),
+        Kind.REVIEW_ROUTED: Mapped(_FINDING, 1, Severity.MEDIUM),
         Kind.REVIEW_CLOSED: Mapped(_FINDING, 3),
         Kind.AGENT_STOPPED: Mapped(_ENTITY, 12, Severity.MEDIUM),
         Kind.SYSTEM_STOPPED: Mapped(_ENTITY, 12, Severity.HIGH),

@@ -9,7 +9,7 @@ from audit.payload_keys import PayloadClass
 from runtime.contracts import timestamps
 from runtime.contracts.states import OPEN_TO_PROPOSALS
 from runtime.contracts.workflow import ReportedStep, WorkflowFold
-from runtime.core import transactions
+from runtime.core import ports, transactions
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel.workflows import steps
 from runtime.workflows.models import WorkflowPosition
@@ -30,10 +30,11 @@ class Report:
 def take(journal: Journal, standing: Standing, report: Report, *, has_permit: bool = False) -> WorkflowFold:
     """Take an allowed step: the fold moves, and an entry says so. With `has_permit` a check spent it.
 
-    Routers act on what a flow reports before its proposal.
+    Routers act on what a flow reports before its proposal; afterwards people review what they would have
+    demanded.
     """
     document, at_ms = standing.document, timestamps.to_ms(journal.at)
-    fold = standing.fold
+    fold = before = standing.fold
     if not has_permit:
         asked = steps.Asked(instruction=report.instruction, now_ms=at_ms, input=report.input, left={})
         fold = steps.permit(document, fold, asked)
@@ -61,6 +62,10 @@ def take(journal: Journal, standing: Standing, report: Report, *, has_permit: bo
             next=None if fold.pending is None else fold.pending.instruction,
         )
     )
+    if not routes and (routed := steps.routed(document, before, reported)) is not None:
+        ports.request_route_review(
+            journal=journal, workflow=document, instruction=report.instruction, routed=routed
+        )
     return fold
 
 

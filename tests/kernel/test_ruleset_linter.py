@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.ruleset import RulesetDocument
 from runtime.kernel.rulesets import linter
-from runtime.kernel.rulesets.linter import LintSeverity
 from tests.support.ruleset_cases import FEATURES, document, row, rule, table
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.kernel.workflows import linter
 from tests.support.workflow_story import RESEARCH, SEQUENCE, document
 
@@ -37,7 +38,7 @@ def test_an_instruction_that_leads_to_no_end() -> None:
 
 def test_a_path_that_a_sequence_refuses_is_named() -> None:
     (found,) = linter.lint(document(edges=[*EDGES, ["GENERATE", "PROPOSE"]], checkers=[SEQUENCE]))
-    assert (found.code, found.severity) == (linter.LintCode.FORBIDDEN_PATH, linter.Severity.ERROR)
+    assert (found.code, found.severity) == (linter.LintCode.FORBIDDEN_PATH, LintSeverity.ERROR)
     assert found.message == "think_then_verify refuses PROPOSE on the path GENERATE > PROPOSE"
 
 

@@ -201,6 +201,17 @@ def test_a_rule_that_never_fires_is_a_warning_beside_its_row(ada: Client) -> Non
     assert "Ready to save" in page
 
 
+def test_information_is_shown_as_information_and_a_warning_as_a_warning(ada: Client) -> None:
+    hides = {HIT: "FIRST", AGE: ">= 18", "tables.0.0.when.1": "-"}
+    words = markup.words(send(ada, opened(ada), action="check", **hides))
+    assert "Information premiums : no rule matches for example age" in words
+    assert "Warning premiums, rule 2: Rule : ADULT can never fire" in words
+    page = markup.tight(send(ada, opened(ada), action="check", **hides))
+    notes = [part.split(">")[0] for part in page.split('<span class="note" ')[1:]]
+    assert notes == ['data-tone="info"', 'data-tone="warn"', 'data-tone="warn"']
+    assert "Information: no rule matches" in words
+
+
 # saving
 
 

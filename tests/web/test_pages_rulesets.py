@@ -9,7 +9,7 @@ from audit.access.roles import Role
 from runtime.advice.models import RuleOutput
 from runtime.packs.services import packs
 from runtime.registry.models import Ruleset
-from tests.support import api_client, underwriting
+from tests.support import api_client, markup, underwriting
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +49,14 @@ def test_a_table_is_shown_as_a_table(operator: Client) -> None:
     assert '<td class="mono">[18..25)</td>' in page
     assert "ISSUE_POLICY: premium_cents 90000" in page
     assert "Nobody has asked this version yet." in page
+
+
+def test_what_the_linter_says_has_its_own_word_for_each_severity(operator: Client) -> None:
+    page = operator.get(PAGE).content.decode()
+    said = page.split("What the linter says")[1].split("</section>")[0]
+    assert "Information tables[0] no rule matches for example age" in markup.words(said)
+    assert 'data-tone="info"' in said
+    assert 'data-tone="warn"' not in said
 
 
 def test_it_says_how_often_each_rule_fired(operator: Client) -> None:

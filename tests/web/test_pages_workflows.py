@@ -9,7 +9,7 @@ from audit.access.roles import Role
 from runtime.registry.models import Manifest, Workflow
 from runtime.workflows.models import WorkflowPosition
 from runtime.workflows.queries import traffic
-from tests.support import factories, interrupted_flow
+from tests.support import factories, interrupted_flow, markup
 from tests.support.workflow_story import RESEARCH, SEQUENCE
 from tests.web.test_pages import sign_in, text_of
 
@@ -126,7 +126,7 @@ def test_warnings_of_the_linter_are_shown(client: Client) -> None:
     twice = [{**VALUE, "to": "GENERATE"}, {**VALUE, "id": "again", "to": "TOOL_CALL"}]
     interrupted_flow.register(version="1.1.0", routers=twice, instructions=INSTRUCTIONS)
     page = text_of(client, PAGE)
-    assert "AMBIGUOUS_ROUTERS" in page
+    assert "Warning AMBIGUOUS_ROUTERS" in markup.words(page)
     assert "When output.state is OLD or was not reported, GENERATE comes next." in page
     assert 'aria-current="true">1.1.0</a>' in page
     assert "1 warning" in text_of(client, "/workflows/")

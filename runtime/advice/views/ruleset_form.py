@@ -30,7 +30,7 @@ from runtime.registry.views.form_controls import (
     UnreadableError,
     WholeNumber,
 )
-from runtime.registry.views.form_page import FieldShown
+from runtime.registry.views.form_page import FieldShown, errors_at, finding, notes_at
 
 # A request has at most 1,000 fields: tables beyond are left to the document.
 MOST_FIELDS: Final = 900
@@ -212,8 +212,8 @@ class ShownRuleset:
                 control=control,
                 name=name,
                 texts=form.texts[name],
-                wrong=_messages(targets, name, is_wrong=True),
-                notes=_messages(targets, name, is_wrong=False),
+                wrong=errors_at(name, targets),
+                notes=notes_at(name, targets),
                 figures=None,
                 is_focused=form.focus == id_of(name),
             )
@@ -225,8 +225,8 @@ class ShownRuleset:
                 {
                     "table": table,
                     "id": id_of(table.member),
-                    "wrong": _messages(targets, table.member, is_wrong=True),
-                    "notes": _messages(targets, table.member, is_wrong=False),
+                    "wrong": errors_at(table.member, targets),
+                    "notes": notes_at(table.member, targets),
                     "is_focused": form.focus == id_of(f"{table.member}.add"),
                     "heads": [shown(control.name, control) for control in table.heads],
                     "rows": [
@@ -245,11 +245,7 @@ class ShownRuleset:
             ],
             **_rest(form),
             "findings": [
-                {
-                    "remark": remark,
-                    "target": id_of(target) if target else "",
-                    "label": labels.get(target, ""),
-                }
+                finding(remark, target=target, label=labels.get(target, ""))
                 for remark, target in targets.items()
             ],
         }
@@ -271,11 +267,6 @@ def _labels(form: RulesetForm) -> Iterator[tuple[str, str]]:
         for number, key in enumerate(form.rows[table.member], start=1):
             for column in table.columns:
                 yield f"{table.member}.{key}.{column.name}", f"{table.name}, rule {number}: {column.label}"
-
-
-def _messages(targets: Mapping[LintMessage, str], name: str, *, is_wrong: bool) -> list[str]:
-    found = (remark for remark, target in targets.items() if target == name)
-    return [remark.message for remark in found if remark.is_wrong is is_wrong]
 
 
 def _rest(form: RulesetForm) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def detail(request: HttpRequest, ruleset: str) -> HttpResponse:
             {
                 "field": document_reading.written(item.place),
                 "words": item.message,
-                "severity": str(item.severity),
+                "severity": labels.badge(labels.LINT_SEVERITIES, item.severity),
             }
             for item in linter.lint(contract)
         ],

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from audit import canonical
 from audit.verification.verify import UNREADABLE
 from runtime.contracts import reasons, states
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.source_labels import LabelSource
 from runtime.kernel import effects, units
 from runtime.kernel.autonomy import Signal
@@ -127,6 +128,11 @@ SIGNALS: Mapping[str, str] = {
     Signal.DEVIATIONS: "Deviations",
     Signal.OPEN_ESCALATIONS: "Open escalations",
     Signal.LABELS: "Labels of results",
+}
+LINT_SEVERITIES: Mapping[str, Badge] = {
+    LintSeverity.ERROR: Badge("danger", "cross", "Error"),
+    LintSeverity.WARNING: Badge("warn", "high", "Warning"),
+    LintSeverity.INFO: Badge("info", "info", "Information"),
 }
 KIND_STATES: Mapping[str, Badge] = {
     states.KindState.DRAFT: Badge("info", "edit", "Draft"),

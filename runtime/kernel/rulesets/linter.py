@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from audit import canonical
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.ruleset import (
     MAX_TEXT_CHARS,
     Aggregate,
@@ -51,14 +52,6 @@ class LintCode(StrEnum):
     UNKNOWN_FEATURE = "UNKNOWN_FEATURE"
     UNREACHABLE = "UNREACHABLE"
     WRONG_WIDTH = "WRONG_WIDTH"
-
-
-class LintSeverity(StrEnum):
-    """An error keeps a ruleset from being stored; the others inform."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    INFO = "info"
 
 
 @dataclass(frozen=True, slots=True)

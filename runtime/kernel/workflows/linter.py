@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 
 from audit import canonical
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.workflow import (
     INTERRUPT,
     PrecedesChecker,
@@ -41,13 +42,6 @@ class LintCode(StrEnum):
     INVALID_SCHEMA = "INVALID_SCHEMA"
 
 
-class Severity(StrEnum):
-    """An error keeps a pack from being loaded; a warning does not."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
 _WARNINGS = frozenset({LintCode.AMBIGUOUS_ROUTERS, LintCode.POLICY_DEADLOCK})
 
 
@@ -60,9 +54,9 @@ class LintFinding:
     message: str
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> LintSeverity:
         """Whether it keeps the workflow from being loaded."""
-        return Severity.WARNING if self.code in _WARNINGS else Severity.ERROR
+        return LintSeverity.WARNING if self.code in _WARNINGS else LintSeverity.ERROR
 
 
 def lint(workflow: WorkflowDocument) -> tuple[LintFinding, ...]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from audit import actors, events, ledger
 from runtime.contracts.calibration import CalibrationDocument
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import CalibrationState
@@ -97,7 +98,7 @@ class VersionedCalibration(versioned_documents.VersionedDocument[CalibrationMap,
 
     def lint(
         self, draft: DraftText[CalibrationDocument], contract: CalibrationDocument
-    ) -> Iterable[tuple[DocumentProblem, bool]]:
+    ) -> Iterable[tuple[DocumentProblem, LintSeverity]]:
         """Nothing: a map is worked out, never written by hand."""
         return ()
 

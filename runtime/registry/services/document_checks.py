@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from runtime.contracts import recorded_only
 from runtime.contracts.guard import GuardKind, bps, text
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.pack import PackDocument, TargetProtocol
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole
@@ -65,7 +66,7 @@ def problems(
                 yield DocumentProblem(named, f"the policy kind {name} is neither in the pack nor registered")
     yield from _twice(("guards", "id"), [guard.id for guard in pack.guards])
     for problem, finding in lint_workflows(pack):
-        if finding.severity is workflow_linter.Severity.ERROR:
+        if finding.severity is LintSeverity.ERROR:
             yield DocumentProblem(problem.place, f"{finding.code}: {problem.message}")
     names = [f"{workflow.workflow} {workflow.version}" for workflow in pack.workflows]
     yield from _twice(("workflows", "version"), names)

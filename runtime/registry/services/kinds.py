@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from audit import actors, events
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -89,16 +90,16 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
 
     def lint(
         self, draft: DraftText[KindDocument], contract: KindDocument
-    ) -> Iterator[tuple[DocumentProblem, bool]]:
+    ) -> Iterator[tuple[DocumentProblem, LintSeverity]]:
         for problem in _misfits(self.tenant, contract, draft.problems):
-            yield problem, True
+            yield problem, LintSeverity.ERROR
         if self.kind and contract.kind != self.kind:
             said = f"this is the page of {self.kind}; a new kind has its own"
-            yield DocumentProblem(("kind",), said), True
+            yield DocumentProblem(("kind",), said), LintSeverity.ERROR
             return
         taken = kind_versions.list_version_names(tenant=self.tenant, kind=contract.kind)
         for problem in versioned_documents.lint_number(contract.version, taken):
-            yield problem, True
+            yield problem, LintSeverity.ERROR
 
     def get_same(self, contract: KindDocument, *, actor: str) -> PolicyKind | None:
         row = kind_versions.get_version(tenant=self.tenant, kind=contract.kind, version=contract.version)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from runtime.contracts.document import Contract
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
 
@@ -20,8 +21,13 @@ class LintMessage:
     line: int
     field: str
     message: str
-    is_wrong: bool
+    severity: LintSeverity
     place: tuple[str | int, ...] = ()
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it keeps the draft from being saved."""
+        return self.severity is LintSeverity.ERROR
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from audit import actors, canonical, events
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -81,10 +82,11 @@ class AgentManifest(versioned_documents.VersionedDocument[Manifest, ManifestDocu
 
     def lint(
         self, draft: DraftText[ManifestDocument], contract: ManifestDocument
-    ) -> Iterator[tuple[DocumentProblem, bool]]:
+    ) -> Iterator[tuple[DocumentProblem, LintSeverity]]:
         against = manifest_versions.registry_for(agent=self.agent, draft=contract)
         for item in manifest_lint.lint(contract, against):
-            yield DocumentProblem(item.place, item.message), item.is_wrong
+            severity = LintSeverity.ERROR if item.is_wrong else LintSeverity.WARNING
+            yield DocumentProblem(item.place, item.message), severity
 
     def register(
         self, contract: ManifestDocument, *, actor: str, at: datetime

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from audit import actors, events
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.ontology import OntologyDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -49,9 +50,9 @@ class VersionedOntology(versioned_documents.VersionedDocument[Ontology, Ontology
 
     def lint(
         self, draft: DraftText[OntologyDocument], contract: OntologyDocument
-    ) -> Iterator[tuple[DocumentProblem, bool]]:
+    ) -> Iterator[tuple[DocumentProblem, LintSeverity]]:
         for problem in problems(contract):
-            yield problem, True
+            yield problem, LintSeverity.ERROR
 
     def register(
         self, contract: OntologyDocument, *, actor: str, at: datetime

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.pack import PackDocument
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.ruleset import RulesetDocument
@@ -36,7 +37,7 @@ def warnings(pack: PackDocument) -> Iterator[str]:
     """What the authors of the rulesets should know."""
     for ruleset in pack.rulesets:
         for finding in linter.lint(ruleset):
-            if finding.severity is linter.LintSeverity.WARNING:
+            if finding.severity is LintSeverity.WARNING:
                 yield f"{ruleset.name}: {finding.where}: {finding.message}"
 
 

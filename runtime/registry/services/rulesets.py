@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from audit import actors, events
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.ruleset import RulesetDocument
@@ -69,20 +70,19 @@ class VersionedRuleset(versioned_documents.VersionedDocument[Ruleset, RulesetDoc
 
     def lint(
         self, draft: DraftText[RulesetDocument], contract: RulesetDocument
-    ) -> Iterator[tuple[DocumentProblem, bool]]:
+    ) -> Iterator[tuple[DocumentProblem, LintSeverity]]:
         for finding in linter.lint(contract):
-            is_wrong = finding.severity is linter.LintSeverity.ERROR
-            yield DocumentProblem(finding.place, finding.message), is_wrong
+            yield DocumentProblem(finding.place, finding.message), finding.severity
         if contract.ruleset != self.ruleset:
             said = f"this is the page of {self.ruleset}; a new ruleset comes with a pack"
-            yield DocumentProblem(("ruleset",), said), True
+            yield DocumentProblem(("ruleset",), said), LintSeverity.ERROR
             return
         taken = frozenset(
             row.version
             for row in ruleset_versions.list_versions(tenant=self.tenant, ruleset=contract.ruleset)
         )
         for problem in versioned_documents.lint_number(contract.version, taken):
-            yield problem, True
+            yield problem, LintSeverity.ERROR
 
     def get_same(self, contract: RulesetDocument, *, actor: str) -> Ruleset | None:
         row = ruleset_versions.get_version(

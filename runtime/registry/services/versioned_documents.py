@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 from audit import events, ledger
 from runtime.contracts import recorded_only
 from runtime.contracts.document import Contract
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, given_reasons, transactions
@@ -73,22 +74,22 @@ class VersionedDocument(ABC, Generic[Row, Document]):
     def check(self, draft: DraftText[Document]) -> LintResult[Document]:
         """What speaks against a draft in itself, and among the rows that there are now. Writes nothing."""
 
-        def remark(problem: DocumentProblem, *, is_wrong: bool) -> LintMessage:
+        def remark(problem: DocumentProblem, severity: LintSeverity) -> LintMessage:
             return LintMessage(
                 line=draft.source.line(problem),
                 field=document_reading.written(problem.place),
                 message=problem.message,
-                is_wrong=is_wrong,
+                severity=severity,
                 place=problem.place,
             )
 
         contract = draft.contract
         if contract is None:
-            wrong = dict.fromkeys(remark(problem, is_wrong=True) for problem in draft.problems)
+            wrong = dict.fromkeys(remark(problem, LintSeverity.ERROR) for problem in draft.problems)
             return LintResult(contract=None, remarks=tuple(wrong))
-        remarks = [remark(problem, is_wrong=is_wrong) for problem, is_wrong in self.lint(draft, contract)]
+        remarks = [remark(problem, severity) for problem, severity in self.lint(draft, contract)]
         remarks += [
-            remark(DocumentProblem(place, recorded_only.WORDS), is_wrong=False)
+            remark(DocumentProblem(place, recorded_only.WORDS), LintSeverity.WARNING)
             for place in recorded_only.places(contract)
         ]
         return LintResult(contract=contract, remarks=tuple(remarks))
@@ -181,8 +182,10 @@ class VersionedDocument(ABC, Generic[Row, Document]):
         ledger.append_to(tenant=self.tenant, stream=self.stream, actor=actor, at=at, events=[event])
 
     @abstractmethod
-    def lint(self, draft: DraftText[Document], contract: Document) -> Iterable[tuple[DocumentProblem, bool]]:
-        """What speaks against a draft among the rows that there are now; True for what must be corrected."""
+    def lint(
+        self, draft: DraftText[Document], contract: Document
+    ) -> Iterable[tuple[DocumentProblem, LintSeverity]]:
+        """What there is to be said of a draft among the rows that there are now, and how serious it is."""
 
     def get_same(self, contract: Document, *, actor: str) -> Row | None:
         """The version that the very same draft of this author became, where a draft sent twice is one."""

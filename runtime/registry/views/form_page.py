@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from runtime.core.views import labels
 from runtime.kernel import units
 from runtime.proposals.queries.limit_usage import LimitUsage
 from runtime.registry.services import document_writing
@@ -18,6 +19,14 @@ _MOST_LINES: Final = 14
 
 
 @dataclass(frozen=True, kw_only=True)
+class Note:
+    """What a linter says that keeps nothing from being saved; the badge tells a warning from information."""
+
+    severity: labels.Badge
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class FieldShown:
     """One field. `wrong` is what must be corrected and `notes` what need not, `figures` the usage beside it.
 
@@ -28,7 +37,7 @@ class FieldShown:
     name: str
     texts: Texts
     wrong: Sequence[str]
-    notes: Sequence[str]
+    notes: Sequence[Note]
     figures: Mapping[str, Any] | None
     is_focused: bool
     wrong_values: frozenset[str] = frozenset()
@@ -89,7 +98,7 @@ class RowsShown:
     part: Rows
     rows: Sequence[tuple[str, str, Sequence[FieldShown]]]
     wrong: Sequence[str]
-    notes: Sequence[str]
+    notes: Sequence[Note]
     is_focused: bool
 
     @property
@@ -123,14 +132,34 @@ def shown(
         "rest": sorted(rest),
         "rest_text": document_writing.value_as_yaml(rest) if rest else "",
         "findings": [
-            {
-                "remark": remark,
-                "target": id_of(target) if target else "",
-                "label": _label(form.sections, form.rows, target),
-            }
+            finding(remark, target=target, label=_label(form.sections, form.rows, target))
             for remark, target in targets.items()
         ],
     }
+
+
+def finding(remark: LintMessage, *, target: str = "", label: str = "") -> dict[str, Any]:
+    """Return a finding for the list of all, with a link to the field `target` where one shows it."""
+    return {
+        "remark": remark,
+        "severity": labels.badge(labels.LINT_SEVERITIES, remark.severity),
+        "target": id_of(target) if target else "",
+        "label": label,
+    }
+
+
+def errors_at(name: str, targets: Mapping[LintMessage, str]) -> list[str]:
+    """Return what must be corrected at a field; `targets` has the field of each finding."""
+    return [remark.message for remark, target in targets.items() if target == name and remark.is_wrong]
+
+
+def notes_at(name: str, targets: Mapping[LintMessage, str]) -> list[Note]:
+    """Return what else is to be known at a field."""
+    return [
+        Note(severity=labels.badge(labels.LINT_SEVERITIES, remark.severity), message=remark.message)
+        for remark, target in targets.items()
+        if target == name and not remark.is_wrong
+    ]
 
 
 def figures(usage: LimitUsage, measure: str) -> dict[str, Any]:
@@ -173,8 +202,8 @@ class _Page:
         return RowsShown(
             part=part,
             rows=rows,
-            wrong=self._messages(part.member, is_wrong=True),
-            notes=self._messages(part.member, is_wrong=False),
+            wrong=errors_at(part.member, self.remarks),
+            notes=notes_at(part.member, self.remarks),
             is_focused=self.form.focus == id_of(f"{part.member}.add"),
         )
 
@@ -184,8 +213,8 @@ class _Page:
             control=control,
             name=name,
             texts=self.form.texts[name],
-            wrong=self._messages(name, is_wrong=True),
-            notes=self._messages(name, is_wrong=False),
+            wrong=errors_at(name, self.remarks),
+            notes=notes_at(name, self.remarks),
             figures=None if usage is None else figures(usage, self.measures.get(name, "")),
             is_focused=self.form.focus == id_of(name),
             wrong_values=frozenset(self._wrong_values(name)),
@@ -197,10 +226,6 @@ class _Page:
             value = value_at(self.document, remark.place) if target == name and remark.is_wrong else None
             if isinstance(value, str):
                 yield value
-
-    def _messages(self, name: str, *, is_wrong: bool) -> list[str]:
-        found = (remark for remark, target in self.remarks.items() if target == name)
-        return [remark.message for remark in found if remark.is_wrong is is_wrong]
 
 
 def _target(form: DocumentForm, remark: LintMessage, document: Mapping[str, Any]) -> str:

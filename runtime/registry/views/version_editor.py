@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.problem import Problem
 from runtime.proposals.queries.limit_usage import LimitUsage
 from runtime.registry.services import document_reading, document_writing
@@ -78,7 +79,7 @@ class Edited(Generic[Document]):
                 "text": self.text,
                 "lines": min(48, max(16, self.text.count("\n") + 2)),
                 "checked": self.checked,
-                "findings": [{"remark": remark} for remark in remarks],
+                "findings": [form_page.finding(remark) for remark in remarks],
             }
         document = self.fields.form.document()
         shown = self.fields.shown(document, remarks)
@@ -181,7 +182,7 @@ def _with_unread(checked: LintResult[Document], form: Form) -> LintResult[Docume
     A finding about a field whose text could not be read is left out, since it is about the value before.
     """
     unread = tuple(
-        LintMessage(line=1, field=name, message=message, is_wrong=True)
+        LintMessage(line=1, field=name, message=message, severity=LintSeverity.ERROR)
         for name, message in form.unread.items()
     )
     document = form.document()

@@ -86,8 +86,7 @@ def detail(request: HttpRequest, workflow: str) -> HttpResponse:
                 "field": document_reading.written(item.place),
                 "words": item.message,
                 "code": item.code.value,
-                "tone": "danger" if item.severity is linter.Severity.ERROR else "warn",
-                "severity": item.severity.value,
+                "severity": labels.badge(labels.LINT_SEVERITIES, item.severity),
             }
             for item in linter.lint(document)
         ],

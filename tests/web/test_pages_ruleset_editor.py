@@ -10,7 +10,7 @@ from django.test import Client
 from audit import canonical
 from audit.access.roles import Role
 from audit.models import LedgerEntry
-from runtime.advice.views import ruleset_form
+from runtime.advice.views import ruleset_tables
 from runtime.kernel.rulesets import cedar
 from runtime.registry.models import Ruleset
 from runtime.registry.queries import ruleset_versions
@@ -20,8 +20,8 @@ from tests.web.test_pages import sign_in, text_of
 pytestmark = pytest.mark.django_db
 PAGE = "/rulesets/motor-underwriting/"
 EDITOR = f"{PAGE}new/"
-# The premium of the first rule, and its cell about age.
 HIT = "tables.0.hit"
+# The premium of the first rule, and its cell about age.
 PREMIUM, AGE = "tables.0.0.then.params.premium_cents", "tables.0.0.when.0"
 
 
@@ -137,7 +137,7 @@ def test_a_parameter_is_any_value(ada: Client, text: str, value: Any) -> None:
 def test_a_ruleset_too_large_for_a_form_is_left_to_the_document(
     ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ruleset_form, "MOST_FIELDS", 20)
+    monkeypatch.setattr(ruleset_tables, "MOST_FIELDS", 20)
     fields = opened(ada)
     assert AGE not in fields
     assert len(rules_of(ada, fields, version="3.0.0")) == 3

@@ -95,7 +95,23 @@ class RowForm(ABC):
     rows: dict[str, list[str]] = field(default_factory=dict)
     # What could not be read, by the name of its field.
     unread: dict[str, str] = field(default_factory=dict)
+    # What a button could not do, by the name of the field that it is said at.
+    refused: dict[str, str] = field(default_factory=dict)
     focus: str = ""
+
+    def change_rows(self, posted: QueryDict) -> bool:
+        """Do what a button for rows asks; False where none was pressed."""
+        if "add" in posted:
+            self.add(posted.get("add", ""))
+        elif "remove" in posted:
+            self.remove(*key_of(posted.get("remove", "")))
+        else:
+            return False
+        return True
+
+    @abstractmethod
+    def add(self, member: str) -> None:
+        """Add an empty row to a list."""
 
     def remove(self, member: str, key: str) -> None:
         """Remove a row from a list."""
@@ -317,6 +333,12 @@ class DocumentForm(RowForm):
             return next(name for name in names if name != part.key) if len(place) > 2 else part.key  # noqa: PLR2004
         named = next((step for step in place[2:] if step in names), names[0])
         return str(named)
+
+
+def key_of(said: str) -> tuple[str, str]:
+    """`limits:2`, the value of a button, as a list and the key of a row."""
+    member, _, key = said.partition(":")
+    return member, key
 
 
 def id_of(name: str) -> str:

@@ -21,14 +21,18 @@ AS_TEXT = "document"
 
 
 class Form(Protocol):
-    """The fields of a document; `unread` are those that are no value, by name, with what is wrong."""
+    """The fields of a document.
+
+    `unread` are those that are no value, by name, with what is wrong; `refused` what a button could not do.
+    """
 
     @property
     def unread(self) -> dict[str, str]: ...
 
-    def add(self, member: str) -> None: ...
+    @property
+    def refused(self) -> dict[str, str]: ...
 
-    def remove(self, member: str, key: str) -> None: ...
+    def change_rows(self, posted: QueryDict) -> bool: ...
 
     def document(self) -> dict[str, Any]: ...
 
@@ -124,10 +128,9 @@ def answer(
         return show(Edited(text=post["base"], checked=check(post["base"]), status=_refused()))
     fields = build(base, post)
     form = fields.form
-    if "add" in post or "remove" in post:
-        form.add(post.get("add", ""))
-        form.remove(*_row(post.get("remove", "")))
-        return show(Edited(text="", fields=fields))
+    if form.change_rows(post):
+        status = _refused() if form.refused else HTTPStatus.OK
+        return show(Edited(text="", fields=fields, status=status))
     document = form.document()
     text = document_writing.value_as_json(document)
     if form.unread:
@@ -190,12 +193,6 @@ def _with_unread(checked: LintResult[Document], form: Form) -> LintResult[Docume
         remark for remark in checked.remarks if form.field_at(remark.place, document) not in form.unread
     )
     return replace(checked, contract=None, remarks=(*unread, *others))
-
-
-def _row(said: str) -> tuple[str, str]:
-    """`limits:2` as the list and the key of a row."""
-    member, _, key = said.partition(":")
-    return member, key
 
 
 def _refused() -> int:

@@ -1,8 +1,9 @@
-"""The editors of manifests and kinds in a browser: in place, by keys, on a phone, without a script."""
+"""The editors of manifests, kinds and rulesets: in place, by keys, on a phone, without a script."""
 
 import re
 
 import pytest
+import yaml
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import walk
@@ -10,6 +11,7 @@ from tests.browser.conftest import Console
 
 MANIFEST = "/agents/momentum-trader/manifests/new/"
 KIND = "/kinds/ADJUST_POSITION/new/"
+RULESET = "/rulesets/motor-underwriting/new/"
 STORED = re.compile('"max_notional_cents": 155169')
 
 
@@ -56,6 +58,52 @@ def test_rows_of_a_kind_are_added_and_removed_by_keys(page_of_operator: Page, co
     expect(rows.last.get_by_label("ID")).to_have_value("R_NEW")
 
 
+def test_a_decision_table_is_rearranged_by_keys_and_stored_as_it_was_shown(
+    page_of_operator: Page, console: Console
+) -> None:
+    console.command("load_pack", "docs/examples/underwriter.yaml", "--activate")
+    page = page_of_operator
+    page.goto(f"{console.url}{RULESET}")
+    page.evaluate("window.notReloaded = true")
+    page.get_by_label("premium_cents, rule 1").fill("91000")
+    page.get_by_role("button", name="Move up rule 3, ADULT_AT_THE_COAST").press("Enter")
+    moved = page.get_by_role("button", name="Move up rule 2, ADULT_AT_THE_COAST")
+    expect(moved).to_be_focused()
+    moved.press("Enter")
+    expect(page.get_by_label("Rule, rule 1")).to_be_focused()
+    expect(page.get_by_label("Rule, rule 1")).to_have_value("ADULT_AT_THE_COAST")
+    page.get_by_label("New input").select_option("sanctioned")
+    page.get_by_role("button", name="Add input").press("Enter")
+    cell = page.get_by_label("sanctioned, rule 1")
+    expect(cell).to_be_focused()
+    cell.fill("false")
+    name = page.get_by_label("New parameter")
+    name.fill("excess cents")
+    page.get_by_role("button", name="Add parameter").press("Enter")
+    expect(name).to_have_attribute("aria-invalid", "true")
+    expect(name).to_be_focused()
+    name.fill("excess_cents")
+    page.get_by_role("button", name="Add parameter").press("Enter")
+    value = page.get_by_label("excess_cents, rule 1")
+    expect(value).to_be_focused()
+    value.fill("5000")
+    page.get_by_role("button", name="Remove input region").press("Enter")
+    expect(page.get_by_label("region, rule 1")).to_have_count(0)
+    expect(cell).to_have_value("false")
+    assert page.evaluate("window.notReloaded")
+    page.get_by_role("textbox", name="Version").fill("3.0.0")
+    page.get_by_role("button", name="Save as draft").press("Enter")
+    page.wait_for_url("**/rulesets/motor-underwriting/?version=3.0.0")
+    page.goto(f"{console.url}{RULESET}?from=3.0.0&as=document")
+    table = yaml.safe_load(page.locator("#document").input_value())["tables"][0]
+    assert table["inputs"] == ["age", "claims", "sanctioned"]
+    assert [(rule["id"], rule["when"], rule["then"]["params"]) for rule in table["rules"]] == [
+        ("ADULT_AT_THE_COAST", ["[25..70]", "<= 2", "false"], {"premium_cents": 61000, "excess_cents": 5000}),
+        ("YOUNG", ["[18..25)", "0", "-"], {"premium_cents": 91000}),
+        ("ADULT", ["[25..70]", "<= 2", "-"], {"premium_cents": 48000}),
+    ]
+
+
 def test_without_a_script_everything_works_by_plain_forms(browser: Browser, console: Console) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -82,8 +130,10 @@ def test_nothing_keeps_anybody_from_reading_the_editors(
     context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
     console.sign_in(page)
+    console.command("load_pack", "docs/examples/underwriter.yaml", "--activate")
     faults = []
-    for path, field in ((MANIFEST, "max_notional_cents"), (KIND, "Time to decide")):
+    places = ((MANIFEST, "max_notional_cents"), (KIND, "Time to decide"), (RULESET, "Certainty, rule 2"))
+    for path, field in places:
         page.goto(f"{console.url}{path}")
         for _ in range(2):
             faults += [

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser import walk
 from tests.browser.conftest import Console
@@ -102,6 +102,31 @@ def test_a_decision_table_is_rearranged_by_keys_and_stored_as_it_was_shown(
         ("YOUNG", ["[18..25)", "0", "-"], {"premium_cents": 91000}),
         ("ADULT", ["[25..70]", "<= 2", "-"], {"premium_cents": 48000}),
     ]
+
+
+def test_a_form_on_its_way_takes_nothing_that_its_answer_would_replace(
+    page_of_operator: Page, console: Console
+) -> None:
+    page, held = page_of_operator, list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.goto(f"{console.url}{KIND}")
+    editor, added = page.locator("#editor"), page.get_by_role("button", name="Add a rule")
+    before = page.get_by_role("group", name="Rules, row").count()
+    page.route(f"**{KIND}", hold)
+    added.press("Enter")
+    expect(editor).to_have_attribute("inert", "")
+    held.pop().abort()
+    expect(editor).not_to_have_attribute("inert", "")
+    expect(added).to_be_focused()
+    added.press("Enter")
+    expect(editor).to_have_attribute("inert", "")
+    held.pop().continue_()
+    expect(page.get_by_role("group", name="Rules, row")).to_have_count(before + 1)
+    expect(editor).not_to_have_attribute("inert", "")
+    expect(page.get_by_role("group", name="Rules, row").last.get_by_label("ID")).to_be_focused()
 
 
 def test_without_a_script_everything_works_by_plain_forms(browser: Browser, console: Console) -> None:

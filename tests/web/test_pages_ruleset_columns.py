@@ -230,3 +230,19 @@ def test_a_button_for_what_is_not_there_changes_nothing(ada: Client, pressed: di
     fields = {name: values for name, values in opened(ada).items() if name != "csrfmiddlewaretoken"}
     after = sent_form.fields(send(ada, fields, **pressed))
     assert {name: after[name] for name in fields} == fields
+
+
+def test_a_document_in_the_making_gets_columns_too(ada: Client) -> None:
+    document = (
+        "{features: {b: 5, c: {type: string}}, other: 7, tables: [7, {table: t, inputs: [a], rules: []}]}"
+    )
+    fields = sent_form.fields(send(ada, {"document": document}, view="form"))
+    page = send(ada, fields, add_input="tables.1", **{"tables.1.input": "b"})
+    (focused,) = re.findall(r"<select[^>]*autofocus[^>]*>", page)
+    assert 'name="tables.1.input"' in focused
+    made = document_of(ada, sent_form.fields(page))
+    assert (made["other"], made["tables"]) == (7, [7, {"table": "t", "inputs": ["a", "b"], "rules": []}])
+    text = "{features: 5, tables: [{inputs: [a], rules: []}]}"
+    nameless = sent_form.fields(send(ada, {"document": text}, view="form"))
+    page = refused(ada, nameless, add_input="tables.0", **{INPUT: "b"})
+    assert sent_form.wrong_at(page, INPUT).endswith("Choose a feature of the ruleset.")

@@ -142,9 +142,7 @@ class Persona:
         )
         self.is_supervised = "AGENT_SUPERVISED" in verdict.codes()
         if verdict.verdict == "ESCALATE":
-            self.open_escalations[dfid] = 0
-            self.asked_for[dfid] = body
-            self._keep_notes()
+            self._remember(dfid, body)
         if verdict.codes() & _STOPPED:
             self.stop.wait(3 * _TROUBLE_S)
         return verdict
@@ -158,19 +156,27 @@ class Persona:
         elif verdict.state != "ABORTED":
             self.client.cancel(verdict.dfid, reason="No better proposal to make in this flow.")
 
+    def carry_out(self, dfid: str, body: Mapping[str, Any]) -> None:
+        """Propose an action that may wait for a person on its way; it counts as open until it has ended."""
+        verdict = self.propose(dfid, body)
+        if verdict.verdict == "ACCEPT":
+            self._remember(dfid, body)
+        self.settle(verdict)
+
     def may_escalate(self, dfid: str) -> bool:
         """Whether a token is left and another open question is fair to the people who answer them."""
-        self.listen()
-        if len(self.open_escalations) >= MAX_OPEN:
+        if self.has_open(MAX_OPEN):
             return False
         return int(self.client.flow(dfid)["budget"]["escalation_tokens"]) > _SPARE_TOKENS
 
     def has_asked_enough(self) -> bool:
         """Whether a supervised agent, which asks of all that it does, leaves people in peace for now."""
-        if not self.is_supervised:
-            return False
+        return self.is_supervised and self.has_open(MAX_OPEN)
+
+    def has_open(self, count: int) -> bool:
+        """Whether at least so many of its actions wait for a person now."""
         self.listen()
-        return len(self.open_escalations) >= MAX_OPEN
+        return len(self.open_escalations) >= count
 
     def listen(self) -> None:
         """Hear what came meanwhile of everything that waits for a person."""
@@ -210,6 +216,11 @@ class Persona:
         if event.event_type == "INFORMATION_REQUESTED":
             self._answer(dfid, number=int(event.data["number"]))
         return False
+
+    def _remember(self, dfid: str, body: Mapping[str, Any]) -> None:
+        self.open_escalations[dfid] = 0
+        self.asked_for[dfid] = body
+        self._keep_notes()
 
     def _forget(self, dfid: str) -> None:
         self.open_escalations.pop(dfid, None)

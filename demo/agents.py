@@ -24,6 +24,7 @@ from demo.agents_of_desk import Ambitious, Confused, Steady, Unsure
 from demo.baskets import Switcher
 from demo.client import Client
 from demo.cues import Cues
+from demo.house_rules import BlockTrader, ListingClerk, Overconfident, Researcher, Rulebook
 from demo.http_client import Wire
 from demo.monitor import Watchful
 from demo.orchestra import Conductor, Voice
@@ -41,8 +42,13 @@ CAST: Final[Mapping[str, type[Persona]]] = {
     "voice-momentum": Voice,
     "voice-value": Voice,
     "voice-caution": Voice,
+    "careless-researcher": Researcher,
+    "rulebook-trader": Rulebook,
+    "overconfident-trader": Overconfident,
+    "block-trader": BlockTrader,
+    "listing-clerk": ListingClerk,
 }
-# The version that the pack gives to the manifest of each of them.
+# The version that the packs give to the manifest of each of them.
 MANIFEST_VERSION: Final = "1.1.0"
 # Whom the strategist lets act under its flows; its manifest says the same.
 DESKS: Final = ("momentum-trader", "unsure-analyst")

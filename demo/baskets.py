@@ -3,10 +3,10 @@
 import random
 from typing import Any, ClassVar, Final
 
+from demo import proposals
 from demo.agent_base import Persona
 from demo.client import Context
 from demo.market import BASE_CENTS
-from demo.proposals import SYMBOLS
 
 _FEWEST: Final = 2
 _MOST: Final = 5
@@ -27,22 +27,22 @@ class Switcher(Persona):
 
 def switch(*, context: Context, rng: random.Random) -> dict[str, Any]:
     """A ``SWITCH_HOLDING`` of a few shares for about as many cents of another symbol."""
-    weaker, stronger = rng.sample(SYMBOLS, 2)
+    weaker, stronger = rng.sample(proposals.SYMBOLS, 2)
     sell_quantity = rng.randint(_FEWEST, _MOST)
     buy_quantity = max(1, sell_quantity * _cents(context, weaker) // _cents(context, stronger))
-    return {
-        "policy_kind": "SWITCH_HOLDING",
-        "params": {
+    return proposals.body_of(
+        kind="SWITCH_HOLDING",
+        context=context,
+        params={
             "sell_symbol": weaker,
             "sell_quantity": sell_quantity,
             "buy_symbol": stronger,
             "buy_quantity": buy_quantity,
         },
-        "execution_constraints": {"validity_window_sec": _WINDOW_S, "max_slippage_bps": _SLIPPAGE_BPS},
-        "context_ref": context.ref,
-        "confidence": round(rng.uniform(0.8, 0.95), 2),
-        "explain": f"{stronger} has been stronger than {weaker} this week; the money is better there.",
-    }
+        constraints={"validity_window_sec": _WINDOW_S, "max_slippage_bps": _SLIPPAGE_BPS},
+        explain=f"{stronger} has been stronger than {weaker} this week; the money is better there.",
+        confidence=round(rng.uniform(0.8, 0.95), 2),
+    )
 
 
 def _cents(context: Context, symbol: str) -> int:

@@ -8,15 +8,21 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from demo import faults, scenarios
-from demo.broker_state import DeclinedError, Exchange
+from demo import desk_services, faults, scenarios
+from demo.broker_state import Exchange
+from demo.desk_services import DeclinedError
 from demo.effect_store import Filing
 from demo.faults import Fault, Mode
 from demo.scenarios import Scenario
 
-WORK_PATHS: Final = frozenset(
-    {"/orders", "/transfers", "/watchlist", "/baskets/sell", "/baskets/buy", "/baskets/undo"}
-)
+WORK_PATHS: Final = desk_services.PATHS | {
+    "/orders",
+    "/transfers",
+    "/watchlist",
+    "/baskets/sell",
+    "/baskets/buy",
+    "/baskets/undo",
+}
 MAX_KEY: Final = 255
 MAX_BODY: Final = 1_000_000
 MAX_ROWS: Final = 5_000
@@ -51,7 +57,7 @@ class BrokerRequest(BaseHTTPRequestHandler):
             case "/prices":
                 self._answer(200, self.exchange.prices())
             case "/market":
-                self._answer(200, {"state": self.exchange.market()})
+                self._answer(200, {"state": self.exchange.market(), "blocks": self.exchange.blocks.state()})
             case "/scenarios":
                 self._answer(200, self.exchange.board.to_json())
             case "/count":

@@ -10,14 +10,12 @@ from typing import Any
 
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from demo import desk_services
+from demo.desk_services import Blocks, DeclinedError
 from demo.effect_store import Book, Filed
 from demo.faults import Switch
 from demo.market import CASH, HELD, TRADING_ACCOUNT, Schedule, Walk, in_care, market_state, shut_symbol
 from demo.scenarios import Board, Scenario
-
-
-class DeclinedError(Exception):
-    """The broker will not do this work; nothing is in its book, and the same call may be made again."""
 
 
 @dataclass
@@ -34,6 +32,7 @@ class Exchange:
     secret: str
     control_token: str = ""
     board: Board = field(default_factory=Board)
+    blocks: Blocks = field(default_factory=Blocks)
     started: float = field(default_factory=time.monotonic)
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -74,7 +73,8 @@ class Exchange:
         """Do the work of one call once, however often it comes.
 
         Raises:
-            DeclinedError: for a purchase of the symbol that the basket desk does not take now.
+            DeclinedError: for a purchase of the symbol that the basket desk does not take now, and for what
+                the desk services decline.
         """
         return self.book.carry_out(
             path=path, key=key, body=body, fill=lambda: self._receipt(path=path, key=key, body=body)
@@ -84,6 +84,9 @@ class Exchange:
         params = body["params"] if isinstance(body.get("params"), dict) else body
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         shown = {name: value for name, value in params.items() if name not in {"dfid", "intent_id"}}
+        if path in desk_services.PATHS:
+            done = desk_services.receipt(path=path, params=shown, blocks=self.blocks)
+            return {**done, "receipt_id": f"desk_{key[:16]}", "done_at": at}
         if path == "/transfers":
             accounts, cents = (
                 [params.get("from_account"), params.get("to_account")],

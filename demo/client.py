@@ -173,6 +173,20 @@ class Client:
             "POST", f"/flows/{dfid}/steps", {"step_type": step_type, "digest": digest, "summary": words}
         )
 
+    def take_step(
+        self, dfid: str, *, instruction: str, output: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        """Report a step of the workflow: ``next`` is demanded then; ``findings`` say why it was refused."""
+        body = {"step_type": "instruction", "instruction": instruction, "output": dict(output or {})}
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        return self._call("POST", f"/flows/{dfid}/steps", body, headers).body
+
+    def ask_rules(self, dfid: str, *, ruleset: str, features: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a ruleset says of these features: a rule output."""
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        body = {"ruleset": ruleset, "features": features}
+        return self._call("POST", f"/flows/{dfid}/rules", body, headers).body
+
     def remember(self, *, scope: str, key: str, value: Any, source: str) -> None:
         """Keep a value for later contexts of whoever may read the scope."""
         self._call("PUT", f"/memory/{scope}/{key}", {"value": value, "source": source, "ttl_s": _REMEMBER_S})

@@ -45,7 +45,8 @@ class Feed:
         """Read the broker once and write what changed; returns how many facts were written."""
         prices = self.broker.fetch("GET", "/prices").body
         market = self.broker.fetch("GET", "/market").body
-        read = {"market.state": market["state"], **{f"price.{name}": cents for name, cents in prices.items()}}
+        read = {f"market.{name}": state for name, state in market.items()}
+        read |= {f"price.{name}": cents for name, cents in prices.items()}
         changed = [
             (path, value)
             for path, value in read.items()

@@ -62,7 +62,7 @@ def adjust(
     price = context.fact(f"price.{symbol}")
     price_cents = price if isinstance(price, int) and price > 0 else BASE_CENTS[symbol]
     quantity = max(1, notional_cents // price_cents)
-    return _body(
+    return body_of(
         kind="ADJUST_POSITION",
         context=context,
         params={
@@ -88,7 +88,7 @@ def recommended(package: Mapping[str, Any], *, context: Context) -> dict[str, An
     """What a decision package selects, with the confidence that it leaves."""
     params = package["selected_action"]["parameters"]
     consensus = package.get("consensus") or {}
-    body = _body(
+    body = body_of(
         kind="ADJUST_POSITION",
         context=context,
         params=params,
@@ -105,7 +105,7 @@ def recommended(package: Mapping[str, Any], *, context: Context) -> dict[str, An
 def watch(*, context: Context, rng: random.Random) -> dict[str, Any]:
     """An ``UPDATE_WATCHLIST``."""
     symbol = rng.choice(SYMBOLS)
-    return _body(
+    return body_of(
         kind="UPDATE_WATCHLIST",
         context=context,
         params={"symbol": symbol, "action": rng.choice(("ADD", "REMOVE"))},
@@ -118,7 +118,7 @@ def watch(*, context: Context, rng: random.Random) -> dict[str, Any]:
 def transfer(*, context: Context, rng: random.Random) -> dict[str, Any]:
     """A ``TRANSFER_FUNDS`` between the firm's own accounts."""
     source, destination = rng.sample(ACCOUNTS, 2)
-    return _body(
+    return body_of(
         kind="TRANSFER_FUNDS",
         context=context,
         params={
@@ -214,7 +214,7 @@ def account(proposal: Mapping[str, Any]) -> str:
     )
 
 
-def _body(
+def body_of(
     *,
     kind: str,
     context: Context,
@@ -223,6 +223,7 @@ def _body(
     explain: str,
     confidence: float,
 ) -> dict[str, Any]:
+    """A proposal as the API takes it, on the context that the agent was given."""
     return {
         "policy_kind": kind,
         "params": params,

@@ -1,4 +1,4 @@
-"""The demo beside an embedded console: its pack, keys and broker, all kept in `DIR_DATA/demo/`."""
+"""The demo beside an embedded console: its packs, keys and broker, all kept in `DIR_DATA/demo/`."""
 
 import base64
 import json
@@ -20,9 +20,12 @@ from runtime.incidents.services import incident_rules
 from runtime.packs.services import packs
 from runtime.registry.services import credentials
 
-PACK = Path(__file__).parents[1] / "demo" / "paper-brokerage.yaml"
+# The trades of the desk, and the agents that show one kind of rule each.
+PACKS = tuple(
+    Path(__file__).parents[1] / "demo" / name for name in ("paper-brokerage.yaml", "house-rules.yaml")
+)
 BROKER_PORT = 9410
-TARGETS = ("broker", "watchlist")
+TARGETS = ("broker", "watchlist", "desk-services")
 SECRET_ENV = "BROKER_SECRET"  # noqa: S105  # the name of a variable
 FEED = "paper-broker"
 # A key writes under one prefix, so the feed has two.
@@ -63,17 +66,15 @@ def is_remembered(folder: Path) -> bool:
 
 
 def prepare(folder: Path, *, market: Schedule) -> Demo:
-    """Load and activate the pack, issue the keys that are missing, choose the broker's place.
+    """Load and activate the packs, issue the keys that are missing, choose the broker's place.
 
     The broker's address is allowed for this process only, and only with its port: the rest of the loopback
     stays refused.
     """
     demo_folder = folder / "demo"
     demo_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = PACK.read_text(encoding="utf-8")
-    result = packs.load(text=text, source=PACK.name, activate=True, actor=actors.SYSTEM)
-    if isinstance(result, packs.PackRefused):
-        raise CommandError("\n".join(("The demo pack was rejected.", *map(str, result.problems))))
+    for pack in PACKS:
+        _load(pack)
     # What an admin has switched off stays off: only rules that were never there are added.
     incident_rules.add_usual(tenant=settings.DIR_TENANT, actor=actors.SYSTEM, activates=True)
     keys = _keys(demo_folder / "issued_keys.json")
@@ -96,6 +97,15 @@ def prepare(folder: Path, *, market: Schedule) -> Demo:
         secret=secret,
         control_token=settings.DIR_DEMO_TOKEN,
     )
+
+
+def _load(pack: Path) -> None:
+    text = pack.read_text(encoding="utf-8")
+    result = packs.load(text=text, source=pack.name, activate=True, actor=actors.SYSTEM)
+    if isinstance(result, packs.PackRefused):
+        raise CommandError(
+            "\n".join((f"The demo pack {pack.name} was rejected.", *map(str, result.problems)))
+        )
 
 
 def _keys(file: Path) -> dict[str, str]:

@@ -8,17 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 
 from demo import agents, orchestra, proposals
-from demo.agent_base import Persona
 from demo.agents_of_desk import Ambitious, Confused, Steady, Unsure
 from demo.baskets import Switcher
-from demo.client import Client, GivenVerdict
+from demo.client import Client
 from demo.feed import Feed
 from demo.http_client import CallRefused, Wire
 from demo.monitor import Watchful
 from demo.orchestra import Conductor, Voice
 from demo.strategy import SCOPE, Strategist
+from tests.demo import acting
 from tests.demo.paper import ThreadBroker
 from tests.faults import stack as stacks
 from tests.faults.processes import ROOT
@@ -26,6 +27,7 @@ from tests.faults.stack import Stack
 from tests.support.wait_until import until
 
 PACK = ROOT / "demo" / "paper-brokerage.yaml"
+DESK = tuple(agent["agent_id"] for agent in yaml.safe_load(PACK.read_text())["agents"])
 
 MakeFeed = Callable[[dict[str, str]], Feed]
 
@@ -39,49 +41,17 @@ def console(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> It
     stack.broker.start()
     try:
         stack.start()
-        stack.prepare(pack=PACK, agents=tuple(agents.CAST))
+        stack.prepare(pack=PACK, agents=DESK)
         yield stack
     finally:
         print(stack.logs())
         stack.stop()
 
 
-def _cast(console: Stack, persona: type[Persona], agent: str, *, seed: int = 1) -> Persona:
-    class Quick(persona):  # type: ignore[misc, valid-type]
-        person_s = 0.5
-        retry_s = (0.0, 0.0)
-
-    stop = threading.Event()
-    key = json.loads(console.keys.read_text())[agent]
-    client = Client(
-        base_url=console.base_url,
-        agent_id=agent,
-        key=key,
-        manifest_version=agents.MANIFEST_VERSION,
-        stop=stop,
-    )
-    return Quick(client=client, rng=random.Random(seed), stop=stop)
-
-
-def _turns(persona: Persona, count: int) -> list[GivenVerdict]:
-    heard: list[GivenVerdict] = []
-    propose = persona.client.propose
-
-    def listen(dfid: str, body: dict[str, object]) -> GivenVerdict:
-        heard.append(propose(dfid, body))
-        return heard[-1]
-
-    persona.client.propose = listen  # type: ignore[method-assign, assignment]
-    for _ in range(count):
-        persona.turn()
-    persona.client.wire.close()
-    return heard
-
-
 def test_the_steady_agent_mostly_runs_by_itself(console: Stack) -> None:
     before = console.broker.count()["effects"]
 
-    heard = _turns(_cast(console, Steady, "momentum-trader"), 4)
+    heard = acting.turns(acting.cast(console, Steady, "momentum-trader"), 4)
 
     accepted = [verdict for verdict in heard if verdict.verdict == "ACCEPT"]
     assert len(accepted) >= 3
@@ -89,9 +59,9 @@ def test_the_steady_agent_mostly_runs_by_itself(console: Stack) -> None:
 
 
 def test_the_ambitious_agent_crosses_its_bound_now_and_then(console: Stack) -> None:
-    persona = _cast(console, Ambitious, "ambitious-trader")
+    persona = acting.cast(console, Ambitious, "ambitious-trader")
 
-    heard = _turns(persona, 12)
+    heard = acting.turns(persona, 12)
 
     codes = frozenset().union(*(verdict.codes() for verdict in heard))
     assert {"RISK_LIMIT_EXCEEDED", "R_PERSON_FOR_TRANSFERS"} <= codes
@@ -101,7 +71,7 @@ def test_the_ambitious_agent_crosses_its_bound_now_and_then(console: Stack) -> N
 def test_the_basket_trader_switches_in_two_steps(console: Stack) -> None:
     before = console.broker.count()["effects"]
 
-    heard = _turns(_cast(console, Switcher, "basket-trader"), 2)
+    heard = acting.turns(acting.cast(console, Switcher, "basket-trader"), 2)
 
     assert [verdict.verdict for verdict in heard] == ["ACCEPT", "ACCEPT"]
     assert console.broker.count()["effects"] == before + 4
@@ -133,7 +103,7 @@ answer = [row.closed_why, row.answer]
 
 
 def test_the_ambitious_agent_answers_who_asks(console: Stack) -> None:
-    persona = _cast(console, Ambitious, "ambitious-trader")
+    persona = acting.cast(console, Ambitious, "ambitious-trader")
     dfid, context = persona.begin(trigger="signal: momentum")
     body = proposals.large(context=context, rng=random.Random(1), above_cents=100_000)
     assert persona.propose(dfid, body).verdict == "ESCALATE"
@@ -149,14 +119,14 @@ def test_the_ambitious_agent_answers_who_asks(console: Stack) -> None:
 
 
 def test_the_unsure_agent_asks_for_a_person(console: Stack) -> None:
-    heard = _turns(_cast(console, Unsure, "unsure-analyst"), 6)
+    heard = acting.turns(acting.cast(console, Unsure, "unsure-analyst"), 6)
 
     assert {verdict.verdict for verdict in heard} == {"ACCEPT", "ESCALATE"}
     assert any("LOW_CONFIDENCE" in verdict.codes() for verdict in heard)
 
 
 def test_the_confused_agent_is_stopped_after_three_attempts(console: Stack) -> None:
-    heard = _turns(_cast(console, Confused, "confused-trader"), 1)
+    heard = acting.turns(acting.cast(console, Confused, "confused-trader"), 1)
 
     assert heard[0].verdict == "REJECT"
     assert "INVALID_SCHEMA" in heard[0].codes()
@@ -192,7 +162,7 @@ def test_the_monitor_reports_and_proposes_nothing(console: Stack) -> None:
     class Brief(Watchful):
         silence_s = 0.0
 
-    monitor = _cast(console, Brief, "risk-monitor")
+    monitor = acting.cast(console, Brief, "risk-monitor")
     opened: list[str] = []
     open_flow = monitor.client.open_flow
 
@@ -201,7 +171,7 @@ def test_the_monitor_reports_and_proposes_nothing(console: Stack) -> None:
         return opened[-1]
 
     monitor.client.open_flow = listen  # type: ignore[method-assign]
-    heard = _turns(monitor, 12)  # the last of them ends in a silence
+    heard = acting.turns(monitor, 12)  # the last of them ends in a silence
     assert heard == []
     flow = monitor.client.flow(opened[-1])
     monitor.client.wire.close()
@@ -210,12 +180,12 @@ def test_the_monitor_reports_and_proposes_nothing(console: Stack) -> None:
 
 def test_the_conductor_hears_its_voices_before_it_proposes(console: Stack) -> None:
     """The careful voice disagrees about the larger order, so a person decides; on the smaller all agree."""
-    voices = [_cast(console, Voice, name) for name in orchestra.VOICES]
-    conductor = _cast(console, Conductor, "conductor")
+    voices = [acting.cast(console, Voice, name) for name in orchestra.VOICES]
+    conductor = acting.cast(console, Conductor, "conductor")
     with ThreadPoolExecutor(max_workers=len(voices)) as pool:
         speaking = [pool.submit(voice.run) for voice in voices]
         try:
-            heard = _turns(conductor, 2)
+            heard = acting.turns(conductor, 2)
         finally:
             for voice in voices:
                 voice.stop.set()
@@ -223,7 +193,7 @@ def test_the_conductor_hears_its_voices_before_it_proposes(console: Stack) -> No
             each.result(timeout=60)
     assert [verdict.verdict for verdict in heard] == ["ESCALATE", "ACCEPT"]
     assert "LOW_CONFIDENCE" in heard[0].codes()
-    reader = _cast(console, Conductor, "conductor").client
+    reader = acting.cast(console, Conductor, "conductor").client
     asked = [reader.consultations(each.dfid) for each in heard]
     reader.wire.close()
     choices = [{each["provider_agent_id"]: each["choice"] for each in round_} for round_ in asked]
@@ -234,7 +204,7 @@ def test_the_conductor_hears_its_voices_before_it_proposes(console: Stack) -> No
 
 
 def test_a_session_that_ended_is_opened_again(console: Stack) -> None:
-    client = _cast(console, Steady, "momentum-trader").client
+    client = acting.cast(console, Steady, "momentum-trader").client
     client.handshake()
     client._token = "ses_0000000000000000." + "A" * 43
 
@@ -243,7 +213,7 @@ def test_a_session_that_ended_is_opened_again(console: Stack) -> None:
 
 
 def test_proposes_in_one_call_and_tries_again_in_its_flow(console: Stack) -> None:
-    client = _cast(console, Steady, "momentum-trader").client
+    client = acting.cast(console, Steady, "momentum-trader").client
     body = {
         "policy_kind": "UPDATE_WATCHLIST",
         "params": {"symbol": "DOGE", "action": "ADD"},
@@ -311,7 +281,7 @@ def test_the_feed_takes_over_what_another_wrote(console: Stack, feed_of: MakeFee
     other._write("market.state", "CLOSED")
 
     assert one._write("market.state", "OPEN")
-    assert one.written == {"market.state": "OPEN"}
+    assert one.written == {"market.state": "OPEN", "market.blocks": "OPEN"}
 
 
 def test_the_feed_leaves_alone_what_its_key_may_not_write(console: Stack, feed_of: MakeFeed) -> None:

@@ -1,14 +1,13 @@
 """Every scenario as an admin starts it, in the demo of `manage.py up --demo`: what it promises is seen."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from demo.scenarios import Scenario
-from tests.demo import running_world
+from tests.demo import acting, running_world
+from tests.demo.acting import Admin
 from tests.demo.paper import free_port
 from tests.faults.processes import Process
 from tests.support.console_shell import ConsoleShell
@@ -63,38 +62,21 @@ def shell(world: Process) -> Iterator[ConsoleShell]:
     opened.close()
 
 
-class Admin:
-    """The first operator, who is an admin too, in a browser without script."""
-
-    def __init__(self, password: str) -> None:
-        self.web = httpx2.Client(base_url=BASE, follow_redirects=True, timeout=30, headers={"Referer": BASE})
-        self.send("/accounts/login/", "/accounts/login/", login="operator", password=password)
-
-    def send(self, page: str, address: str, **fields: str) -> str:
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.web.get(page).text)
-        assert token
-        answer = self.web.post(address, data={**fields, "csrfmiddlewaretoken": token[1]})
-        assert answer.status_code == 200, answer.text
-        return str(answer.text)
-
-    def start(self, scenario: Scenario, **fields: str) -> None:
-        assert ": started." in self.send("/demo/", f"/demo/{scenario}/start/", **fields)
-
-
 @pytest.fixture(scope="module")
 def admin(world: Process) -> Iterator[Admin]:
-    password = re.search(r"with the password (\S+)", world.log.read_text())
-    assert password
-    admin = Admin(password[1])
-    yield admin
-    admin.web.close()
+    with acting.signed_in(base_url=BASE, log=world.log.read_text()) as admin:
+        yield admin
+
+
+def start(admin: Admin, scenario: Scenario, **fields: str) -> None:
+    assert ": started." in admin.send("/demo/", f"/demo/{scenario}/start/", **fields)
 
 
 def test_every_scenario_does_what_it_promises(shell: ConsoleShell, admin: Admin) -> None:
     def seen(name: str, least: float) -> None:
         until(lambda: shell.ask(_SEEN)[name] >= least, timeout_s=240, interval_s=1)
 
-    admin.start(Scenario.CRASH_BROKER)
+    start(admin, Scenario.CRASH_BROKER)
     seen("lost", 1)
     # The probe finds it, and the flow goes on, or back where the broker refuses a later step; on a busy
     # machine the broker is back so late that a person is asked first.
@@ -106,10 +88,10 @@ def test_every_scenario_does_what_it_promises(shell: ConsoleShell, admin: Admin)
 
     seen("open", 1)
     revised = shell.ask(_SEEN)["revised"]
-    admin.start(Scenario.SILENCE_MONITOR)
-    admin.start(Scenario.SPEND_BUDGET)
-    admin.start(Scenario.MOVE_PRICE, symbol="AAPL")
-    admin.start(Scenario.CLOSE_MARKET)
+    start(admin, Scenario.SILENCE_MONITOR)
+    start(admin, Scenario.SPEND_BUDGET)
+    start(admin, Scenario.MOVE_PRICE, symbol="AAPL")
+    start(admin, Scenario.CLOSE_MARKET)
     seen("highest", 1.25)
     seen("closed", 1)
     seen("closed_for", 1)
@@ -121,7 +103,7 @@ def test_every_scenario_does_what_it_promises(shell: ConsoleShell, admin: Admin)
     admin.send("/demo/", f"/demo/{Scenario.SPEND_BUDGET}/start/")
     assert "ended" in admin.send("/demo/", f"/demo/{Scenario.SPEND_BUDGET}/end/")
     lost = shell.ask(_SEEN)["lost"]
-    admin.start(Scenario.DROP_ANSWERS)
+    start(admin, Scenario.DROP_ANSWERS)
     seen("lost", lost + 1)
     found = shell.ask(_SEEN)
     assert set(found["started"]) == set(Scenario)

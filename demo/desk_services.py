@@ -4,9 +4,9 @@ They keep a book of their own: nothing here moves the positions and the cash of 
 """
 
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -44,13 +44,13 @@ class Blocks:
     def state(self) -> str:
         """``OPEN`` or ``HALTED``, now."""
         with self._lock:
-            return "HALTED" if time.monotonic() < self._open_from else "OPEN"
+            return "HALTED" if monotonic() < self._open_from else "OPEN"
 
     def take_in(self, shares: object) -> None:
         """Begin a halt where a block of so many shares was large."""
         if isinstance(shares, int) and shares >= LARGE_BLOCK_SHARES:
             with self._lock:
-                self._open_from = time.monotonic() + HALT_S
+                self._open_from = monotonic() + HALT_S
 
 
 def receipt(*, path: str, params: Mapping[str, Any], blocks: Blocks) -> dict[str, Any]:

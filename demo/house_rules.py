@@ -1,5 +1,6 @@
 """Five agents under the rules of the house: each shows what one kind of rule does with what it proposes."""
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import cycle
@@ -24,7 +25,7 @@ class Step:
     """An instruction of the workflow, and what the agent reports of it."""
 
     instruction: str
-    output: Mapping[str, Any] = MappingProxyType({})
+    output: Mapping[str, Any] | None = None
 
 
 _THINK: Final = Step("GENERATE", {"confidence": 0.8})
@@ -66,18 +67,23 @@ class Researcher(Persona):
         self.settle(self.propose(dfid, note(context=context, symbol=self.rng.choice(proposals.SYMBOLS))))
 
 
-@dataclass(frozen=True)
-class Case:
-    """An order that the rules are asked about."""
+def note(*, context: Context, symbol: str) -> dict[str, Any]:
+    """A ``FILE_NOTE`` about a symbol."""
+    return proposals.body_of(
+        kind="FILE_NOTE",
+        context=context,
+        params={"subject": symbol, "text": f"Nothing in the filings of {symbol} calls for a change."},
+        constraints=_WINDOW,
+        explain=f"I have read the filings of {symbol}; the note keeps what I found.",
+        confidence=0.85,
+    )
 
-    shares: int
-    spread_bps: int
 
-
-# Three rules match of it: the table takes one of two by its hit policy, and a rule of higher priority wins.
-DISPUTED: Final = Case(shares=6_000, spread_bps=8)
-# The rule that matches of it is not sure enough for the runtime to adopt what it says.
-UNCLEAR: Final = Case(shares=400, spread_bps=45)
+# Three rules match of these orders: the hit policy of the table takes one of two, and then a rule of a higher
+# priority contradicts it.
+DISPUTED: Final = MappingProxyType({"size": "large", "spread": "tight"})
+# The one rule that matches of these is not sure enough, so the decision package abstains.
+UNCLEAR: Final = MappingProxyType({"size": "small", "spread": "wide"})
 
 
 class Rulebook(Persona):
@@ -89,27 +95,25 @@ class Rulebook(Persona):
     def turn(self) -> None:
         """A disputed case, then one on which the package abstains, unless people have enough of those."""
         is_unclear = self.turns % 2 == 1 and not self.has_open(MOST_OPEN)
-        case = UNCLEAR if is_unclear else DISPUTED
-        dfid, context = self.begin(trigger="order: choose a venue")
-        features = {"shares": case.shares, "spread_bps": case.spread_bps}
-        output = self.client.ask_rules(dfid, ruleset=RULESET, features=features)
+        features = UNCLEAR if is_unclear else DISPUTED
+        dfid, context = self.begin(trigger="review: where orders are sent")
+        output = self.client.ask_rules(dfid, ruleset=RULESET, features=dict(features))
         package = self.client.decide(dfid, {"rule_output_id": output["rule_output_id"]})
-        self.settle(self.propose(dfid, self._body(package, features, context)))
+        self.settle(self.propose(dfid, route(package, context=context)))
 
-    def _body(
-        self, package: Mapping[str, Any], features: Mapping[str, Any], context: Context
-    ) -> dict[str, Any]:
-        venue = package["selected_action"]["parameters"]["venue"]
-        symbol = self.rng.choice(proposals.SYMBOLS)
-        body = proposals.body_of(
-            kind="ROUTE_ORDER",
-            context=context,
-            params={"symbol": symbol, **features, "venue": venue},
-            constraints=_WINDOW,
-            explain=f"The rules of the desk name the {venue} for {features['shares']} shares of {symbol}.",
-            confidence=package["confidence_score"],
-        )
-        return {**body, "decision_id": package["decision_id"]}
+
+def route(package: Mapping[str, Any], *, context: Context) -> dict[str, Any]:
+    """The ``SET_ROUTE`` that a decision package selects, with the confidence that it leaves."""
+    params = package["selected_action"]["parameters"]
+    body = proposals.body_of(
+        kind="SET_ROUTE",
+        context=context,
+        params=params,
+        constraints=_WINDOW,
+        explain="The rules of the desk say so for {size} orders at a {spread} spread.".format(**params),
+        confidence=package["confidence_score"],
+    )
+    return {**body, "decision_id": package["decision_id"]}
 
 
 # In each round it asks for these; the lenders have too few for the last.
@@ -134,39 +138,48 @@ class Overconfident(Persona):
             self.stop.wait(_CALM_S)
         dfid, context = self.begin(trigger="schedule: shares to borrow")
         shares = SHARES_ASKED[(self.turns - 1) % len(SHARES_ASKED)]
-        symbol = self.rng.choice(proposals.SYMBOLS)
-        body = proposals.body_of(
-            kind="LOCATE_BORROW",
-            context=context,
-            params={"symbol": symbol, "shares": shares},
-            constraints=_WINDOW,
-            explain=f"The lenders surely have {shares} shares of {symbol}.",
-            confidence=OVERCONFIDENT,
-        )
-        self.settle(self.propose(dfid, body))
+        self.settle(self.propose(dfid, borrow(context=context, rng=self.rng, shares=shares)))
+
+
+def borrow(*, context: Context, rng: random.Random, shares: int) -> dict[str, Any]:
+    """A ``LOCATE_BORROW`` of any symbol, as sure as ever."""
+    symbol = rng.choice(proposals.SYMBOLS)
+    return proposals.body_of(
+        kind="LOCATE_BORROW",
+        context=context,
+        params={"symbol": symbol, "shares": shares},
+        constraints=_WINDOW,
+        explain=f"The lenders surely have {shares} shares of {symbol}.",
+        confidence=OVERCONFIDENT,
+    )
 
 
 class BlockTrader(Persona):
     """Switches a small block, then one so large that its sale halts the trade in blocks."""
 
     pace_s: ClassVar[tuple[float, float]] = (20.0, 30.0)
+    outcome_s: ClassVar[float] = 5.0
 
     def turn(self) -> None:
         """One switch, unless one is paused: until a person has decided about it the agent is locked."""
         if self.has_open(1):
             return
         dfid, context = self.begin(trigger="signal: a block is on offer")
-        sold, bought = self.rng.sample(proposals.SYMBOLS, 2)
         shares = LARGE_BLOCK_SHARES if self.turns % 2 == 0 else LARGE_BLOCK_SHARES // 5
-        body = proposals.body_of(
-            kind="SWITCH_BLOCK",
-            context=context,
-            params={"sell_symbol": sold, "buy_symbol": bought, "shares": shares},
-            constraints=_PATIENT_WINDOW,
-            explain=f"A block of {shares} shares: {bought} is on offer below the price of {sold}.",
-            confidence=0.9,
-        )
-        self.carry_out(dfid, body)
+        self.carry_out(dfid, block(context=context, rng=self.rng, shares=shares))
+
+
+def block(*, context: Context, rng: random.Random, shares: int) -> dict[str, Any]:
+    """A ``SWITCH_BLOCK`` between any two symbols."""
+    sold, bought = rng.sample(proposals.SYMBOLS, 2)
+    return proposals.body_of(
+        kind="SWITCH_BLOCK",
+        context=context,
+        params={"sell_symbol": sold, "buy_symbol": bought, "shares": shares},
+        constraints=_PATIENT_WINDOW,
+        explain=f"A block of {shares} shares: {bought} is on offer below the price of {sold}.",
+        confidence=0.9,
+    )
 
 
 _NEW_INSTRUMENTS: Final = (
@@ -181,31 +194,24 @@ class ListingClerk(Persona):
     """Prepares listings; a person compares each with its source before it is done."""
 
     pace_s: ClassVar[tuple[float, float]] = (30.0, 45.0)
+    outcome_s: ClassVar[float] = 2.0
 
     def turn(self) -> None:
         """One listing, unless people have enough of them to compare."""
         if self.has_open(MOST_OPEN):
             return
         dfid, context = self.begin(trigger="request: list an instrument")
-        ticker, name = _NEW_INSTRUMENTS[(self.turns - 1) % len(_NEW_INSTRUMENTS)]
-        body = proposals.body_of(
-            kind="LIST_INSTRUMENT",
-            context=context,
-            params={"ticker": ticker, "name": name},
-            constraints=_PATIENT_WINDOW,
-            explain=f"Research asked for {ticker}. The data sheet is ready to be compared with its source.",
-            confidence=0.92,
-        )
-        self.carry_out(dfid, body)
+        self.carry_out(dfid, listing(context=context, number=self.turns - 1))
 
 
-def note(*, context: Context, symbol: str) -> dict[str, Any]:
-    """A ``FILE_NOTE`` about a symbol."""
+def listing(*, context: Context, number: int) -> dict[str, Any]:
+    """A ``LIST_INSTRUMENT`` of the next of them, round after round."""
+    ticker, name = _NEW_INSTRUMENTS[number % len(_NEW_INSTRUMENTS)]
     return proposals.body_of(
-        kind="FILE_NOTE",
+        kind="LIST_INSTRUMENT",
         context=context,
-        params={"subject": symbol, "text": f"Nothing in the filings of {symbol} calls for a change."},
-        constraints=_WINDOW,
-        explain=f"I have read the filings of {symbol}; the note keeps what I found.",
-        confidence=0.85,
+        params={"ticker": ticker, "name": name},
+        constraints=_PATIENT_WINDOW,
+        explain=f"Research asked for {ticker}. The data sheet is ready to be compared with its source.",
+        confidence=0.92,
     )

@@ -226,8 +226,8 @@ def body_of(
     """A proposal as the API takes it, on the context that the agent was given."""
     return {
         "policy_kind": kind,
-        "params": params,
-        "execution_constraints": constraints,
+        "params": dict(params),
+        "execution_constraints": dict(constraints),
         "context_ref": context.ref,
         "confidence": confidence,
         "explain": explain,

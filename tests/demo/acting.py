@@ -13,6 +13,7 @@ from demo import agents
 from demo.agent_base import Persona
 from demo.client import Client, GivenVerdict
 from tests.faults.stack import Stack
+from tests.support import sent_form
 
 
 def cast(console: Stack, persona: type[Persona], agent: str, *, seed: int = 1) -> Persona:
@@ -71,6 +72,13 @@ class Admin:
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.read(page))
         assert token
         answer = self.web.post(address, data={**fields, "csrfmiddlewaretoken": token[1]})
+        assert answer.status_code == 200, answer.text
+        return str(answer.text)
+
+    def fill(self, page: str, address: str, *, marker: str, **changed: str) -> str:
+        """Send the form that has the field `marker`, as it stands on its page but for what is changed."""
+        sent = sent_form.fields(self.read(page), marker=marker)
+        answer = self.web.post(address, data={**sent, **changed})
         assert answer.status_code == 200, answer.text
         return str(answer.text)
 

@@ -13,6 +13,8 @@ import pytest
 import yaml
 from standardwebhooks.webhooks import Webhook
 
+from demo import desk_services
+from demo.desk_services import HALT_S, LARGE_BLOCK_SHARES, LENT_SHARES
 from demo.http_client import Unreachable, Wire
 from demo.market import CARE_FROM_S, CASH, HELD, Schedule
 from demo.parent_death import PARENT_ENV
@@ -92,6 +94,45 @@ def test_declines_what_the_basket_desk_does_not_buy_now_and_keeps_nothing(tmp_pa
         assert paper.count()["effects"] == 3
     finally:
         paper.stop()
+
+
+def test_the_desk_services_move_neither_positions_nor_cash(broker: ThreadBroker) -> None:
+    asked = {"params": {"symbol": "AAPL", "shares": 1}}
+    for number, path in enumerate(sorted(desk_services.PATHS)):
+        done = broker.call("POST", path, asked, key=f"k-{number}").body
+        assert (done["shares"], done.keys() & {"position", "moves", "cash"}) == (1, set())
+    assert broker.call("POST", "/orders", ORDER, key="k-order").body["position"] == HELD["AAPL"] + 2
+
+
+def test_declines_more_shares_than_the_lenders_have(broker: ThreadBroker) -> None:
+    asked = {"params": {"symbol": "AAPL", "shares": LENT_SHARES}}
+    more = {"params": {"symbol": "AAPL", "shares": LENT_SHARES + 1}}
+    assert broker.call("POST", "/borrows", asked, key="k-1").body["status"] == "LOCATED"
+    declined = broker.call("POST", "/borrows", more, key="k-2")
+    assert (declined.status, declined.body["error"]) == (
+        422,
+        f"the lenders have {LENT_SHARES} shares of AAPL",
+    )
+
+
+def test_halts_the_trade_in_blocks_for_a_while_after_a_large_one(
+    broker: ThreadBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    monkeypatch.setattr(desk_services, "monotonic", lambda: now_s)
+
+    def trade(path: str, shares: int, key: str) -> tuple[int, object]:
+        answer = broker.call("POST", f"/blocks/{path}", {"params": {"shares": shares}}, key=key)
+        return answer.status, answer.body.get("blocks")
+
+    assert trade("sell", LARGE_BLOCK_SHARES - 1, "k-1") == (200, "OPEN")
+    assert trade("sell", LARGE_BLOCK_SHARES, "k-2") == (200, "HALTED")
+    assert broker.call("GET", "/market").body == {"state": "OPEN", "blocks": "HALTED"}
+    assert trade("buy", 1, "k-3")[0] == 422
+    assert trade("undo", 1, "k-4")[0] == 200, "what undoes a sale is taken all the same"
+    now_s += HALT_S
+    assert trade("buy", 1, "k-3")[0] == 200
+    assert broker.call("GET", "/market").body == {"state": "OPEN", "blocks": "OPEN"}
 
 
 def test_keeps_the_position_over_orders_and_what_undoes_them(broker: ThreadBroker) -> None:

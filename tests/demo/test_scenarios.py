@@ -60,7 +60,7 @@ def test_nobody_starts_one_without_the_token(broker: ThreadBroker, token: str) -
     assert ask(broker, wanted, token=token).status == 401, "a broker without a token takes none"
     broker.exchange.control_token = TOKEN
     assert ask(broker, wanted, token=token).status == 401
-    assert broker.call("GET", "/market").body == {"state": "OPEN"}
+    assert broker.call("GET", "/market").body["state"] == "OPEN"
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_what_cannot_be_read_is_refused_with_a_sentence(
 
 def test_the_market_closes_and_opens_again(controlled: ThreadBroker) -> None:
     play(controlled, Scenario.CLOSE_MARKET)
-    assert controlled.call("GET", "/market").body == {"state": "CLOSED"}
+    assert controlled.call("GET", "/market").body["state"] == "CLOSED"
     play(controlled, Scenario.CLOSE_MARKET, run=False)
-    assert controlled.call("GET", "/market").body == {"state": "OPEN"}
+    assert controlled.call("GET", "/market").body["state"] == "OPEN"
 
 
 def test_one_price_moves_and_comes_back(controlled: ThreadBroker) -> None:

@@ -1,20 +1,24 @@
 """What the demo agents say fits what they do, but for the one that now and then says the opposite."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from demo import proposals
+from demo import house_rules, proposals
 from demo.client import Context
 from demo.market import BASE_CENTS
 from runtime.contracts.guard import GuardResult, bps
 from runtime.kernel.guards import explanation_check
 
-PACK = yaml.safe_load((Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml").read_text())
+DEMO = Path(__file__).parents[2] / "demo"
+PACK, HOUSE = (
+    yaml.safe_load((DEMO / name).read_text()) for name in ("paper-brokerage.yaml", "house-rules.yaml")
+)
+KINDS = {kind["kind"]: kind for kind in (*PACK["policy_kinds"], *HOUSE["policy_kinds"])}
 SEEDS = range(60)
 
 
@@ -24,8 +28,7 @@ def context() -> Context:
 
 def look(body: dict[str, Any]) -> GuardResult:
     """What the demo's guard says of a body."""
-    kind = next(kind for kind in PACK["policy_kinds"] if kind["kind"] == body["policy_kind"])
-    properties = kind["params_schema"]["properties"]
+    properties = KINDS[body["policy_kind"]]["params_schema"]["properties"]
     choices = {name: schema["enum"] for name, schema in properties.items() if "enum" in schema}
     return explanation_check.examine(explain=body["explain"], params=body["params"], choices=choices)
 
@@ -45,6 +48,12 @@ def package(rng: random.Random) -> dict[str, Any]:
     }
 
 
+def routed(orders: Mapping[str, str], venue: str) -> dict[str, Any]:
+    """What the decider selects of such orders."""
+    params = {**orders, "venue": venue}
+    return {"decision_id": "d", "confidence_score": 0.9, "selected_action": {"parameters": params}}
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -56,6 +65,12 @@ def package(rng: random.Random) -> dict[str, Any]:
         lambda rng: proposals.large(context=context(), rng=rng, above_cents=100_000),
         lambda rng: proposals.doubtful(context=context(), rng=rng, confident=True),
         lambda rng: proposals.recommended(package(rng), context=context()),
+        lambda rng: house_rules.note(context=context(), symbol=rng.choice(proposals.SYMBOLS)),
+        lambda rng: house_rules.route(routed(house_rules.DISPUTED, "block-desk"), context=context()),
+        lambda rng: house_rules.route(routed(house_rules.UNCLEAR, "auction"), context=context()),
+        lambda rng: house_rules.borrow(context=context(), rng=rng, shares=400),
+        lambda rng: house_rules.block(context=context(), rng=rng, shares=5_000),
+        lambda rng: house_rules.listing(context=context(), number=rng.randrange(9)),
     ],
 )
 def test_no_ordinary_story_is_flagged(make: Make) -> None:

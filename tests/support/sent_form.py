@@ -17,6 +17,7 @@ class _Form(HTMLParser):
     _area: str = ""
     _select: str = ""
     _text: str = ""
+    _is_text: bool = False
     _options: list[tuple[str, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -39,7 +40,9 @@ class _Form(HTMLParser):
         elif tag == "select":
             self._select, self._options = given["name"], []
         elif tag == "option":
-            self._options.append((given["value"], "selected" in given))
+            # Without a value of its own, an option is sent as its text.
+            self._is_text = "value" not in given
+            self._options.append((given.get("value", ""), "selected" in given))
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form" and self._open is not None:
@@ -58,6 +61,9 @@ class _Form(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._area:
             self._text += data
+        elif self._select and self._is_text:
+            self._options[-1] = (data.strip(), self._options[-1][1])
+            self._is_text = False
 
     def _add(self, name: str, value: str) -> None:
         assert self._open is not None

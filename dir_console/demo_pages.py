@@ -12,7 +12,7 @@ from audit.access.permissions import actor_of, may, require, signed_in, tenant_o
 from audit.access.roles import Permission
 from dir_console import demo_control
 from dir_console.demo_control import BoardState, DemoUnreachableError
-from dir_console.demo_words import SCENARIOS, ScenarioWords
+from dir_console.demo_words import SCENARIOS, SCENES, ScenarioWords
 from escalations import queries
 from escalations.evidence_contracts import DecisionEvidence
 from escalations.queue_filter import QueueFilter
@@ -31,6 +31,7 @@ def index(request: HttpRequest) -> HttpResponse:
         problem = str(trouble)
     context = {
         "problem": problem,
+        "scenes": SCENES,
         "rows": [_row(name, words, board) for name, words in SCENARIOS.items()],
         "symbols": board.symbols if board else (),
         "symbol": _likely_symbol(tenant_of(request.user)),

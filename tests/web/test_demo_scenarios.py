@@ -6,19 +6,22 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
 from pytest_django.fixtures import Settings
 
 from audit.access.roles import Role
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from demo.scenarios import LASTS_S, Scenario
-from dir_console.demo_words import SCENARIOS
+from dir_console.demo_words import SCENARIOS, SCENES
+from runtime.packs.services import packs
 from tests.demo.paper import ThreadBroker
 from tests.support import demo_scenes
 from tests.web.test_pages import code_in, sign_in, text_of
 
 pytestmark = pytest.mark.django_db
 TOKEN = "a-token-of-this-test"
+HOUSE = Path(__file__).parents[2] / "demo" / "house-rules.yaml"
 
 
 @pytest.fixture
@@ -60,8 +63,23 @@ def test_the_page_has_words_for_every_scenario_and_links_that_lead_somewhere(dem
         assert f'action="/demo/{scenario}/start/"' in page
         for link in words.links:
             # no agent is registered here
-            assert client.get(link.url).status_code == (404 if link.agent_id else 200), link.url
+            assert client.get(link.url).status_code == (404 if link.of else 200), link.url
     assert 'href="/demo/"' in text_of(client, "/help/")
+
+
+def test_the_page_tells_nine_scenes_each_with_pages_that_show_it(demo: ThreadBroker) -> None:
+    assert len(SCENES) == 9
+    loaded = packs.load(text=HOUSE.read_text(), source=HOUSE.name, activate=True, actor="system")
+    assert isinstance(loaded, packs.Loaded), loaded
+    client = sign_in(Role.ADMIN)
+    page = text_of(client, "/demo/")
+    for name, words in SCENES.items():
+        assert f'<h3 id="scene-{name}">{words.title}</h3>' in page
+        assert words.happens in page
+        assert 2 <= words.happens.count(". ") + 1 <= 4, "a few sentences"
+        for link in words.links:
+            assert f'href="{escape(link.url)}"' in page
+            assert client.get(link.url).status_code == 200, link.url
 
 
 def test_an_admin_starts_and_ends_one_and_both_are_recorded(demo: ThreadBroker) -> None:

@@ -77,3 +77,25 @@ def test_a_fragment_extends_nothing() -> None:
         str(path) for path in templates() if path.name.startswith("_") and "{% extends" in tree.text(path)
     ]
     assert not found, found
+
+
+INCLUDES = re.compile(r"""{%\s*include\s+["']([^"']+)["'](.*?)%}""", re.DOTALL)
+
+
+def test_no_form_loses_its_token() -> None:
+    """`include ... only` hides the token of forms from what it includes, unless it is passed on by name."""
+    texts = {str(path.relative_to("templates")): tree.text(path) for path in templates()}
+
+    def asks_token(name: str) -> bool:
+        """Whether it, or what it includes with its whole context, writes a token."""
+        whole = [inner for inner, words in INCLUDES.findall(texts[name]) if words.split()[-1:] != ["only"]]
+        return "{% csrf_token %}" in texts[name] or any(asks_token(inner) for inner in whole if inner != name)
+
+    assert asks_token("runtime/_version_forms.html")
+    found = [
+        f"{name}: {inner}"
+        for name, text in texts.items()
+        for inner, words in INCLUDES.findall(text)
+        if words.split()[-1:] == ["only"] and "csrf_token=" not in words and asks_token(inner)
+    ]
+    assert not found, found

@@ -6,7 +6,7 @@ from django.test import Client
 
 from audit.access.roles import Role
 from runtime.registry.models.calibration_maps import CalibrationMap
-from tests.support import calibrated_agent, markup, worlds
+from tests.support import calibrated_agent, markup, sent_form, worlds
 from tests.web.test_pages import sign_in
 
 world = worlds.shared(calibrated_agent.build)
@@ -40,6 +40,16 @@ def test_a_draft_says_what_it_would_change(ada: Client) -> None:
     # 0.75, 0.8 and 0.85 were stated of them, above the 0.7 of their tier.
     assert "about 11 of 31 proposals beyond those stated below 0.7; 9 of them went wrong" in said
     assert "so that an active map changes no verdict" in said
+
+
+def test_the_form_that_activates_is_sent_as_a_browser_does(ada: Client) -> None:
+    """With the token that it holds: without one the server takes no form of a browser."""
+    browser = Client(enforce_csrf_checks=True)
+    browser.cookies = ada.cookies
+    page = browser.get(draft(ada)).content.decode()
+    sent = sent_form.fields(page, marker="seen_active")
+    assert browser.post(f"{PAGE}1/activate/", {**sent, "reason": "It states too much"}).status_code == 302
+    assert CalibrationMap.objects.get().active
 
 
 def test_its_author_is_refused_and_another_admin_activates_it(ada: Client) -> None:

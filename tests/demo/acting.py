@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,22 +16,24 @@ from tests.support import sent_form
 
 
 def cast(console: Stack, persona: type[Persona], agent: str, *, seed: int = 1) -> Persona:
-    """One agent that waits for nobody."""
+    """One agent of a stack, with the key that it was given there, which waits for nobody."""
+    client = Client(
+        base_url=console.base_url,
+        agent_id=agent,
+        key=json.loads(console.keys.read_text())[agent],
+        manifest_version=agents.MANIFEST_VERSION,
+    )
+    return play(persona, client, seed=seed)
+
+
+def play(persona: type[Persona], client: Client, *, seed: int = 1) -> Persona:
+    """An agent behind this client, which waits for nobody."""
 
     class Quick(persona):  # type: ignore[misc, valid-type]
         person_s = 0.5
         retry_s = (0.0, 0.0)
 
-    stop = threading.Event()
-    key = json.loads(console.keys.read_text())[agent]
-    client = Client(
-        base_url=console.base_url,
-        agent_id=agent,
-        key=key,
-        manifest_version=agents.MANIFEST_VERSION,
-        stop=stop,
-    )
-    return Quick(client=client, rng=random.Random(seed), stop=stop)
+    return Quick(client=client, rng=random.Random(seed), stop=client.wire.stop)
 
 
 def turns(persona: Persona, count: int) -> list[GivenVerdict]:

@@ -146,9 +146,8 @@ def test_a_calibrated_confidence_calls_a_person(console: Stack, admin: Admin) ->
         _ends_as(console, verdict.dfid, "FAILED" if shares == max(SHARES_ASKED) else "SUCCEEDED")
     until(lambda: f"{len(heard)} proposals" in _drafted(admin), timeout_s=90)
 
-    page = admin.send(
-        f"{MAPS}?kind=LOCATE_BORROW&map=1", f"{MAPS}1/activate/", seen_active="", reason="4 in 5"
-    )
+    drafted = f"{MAPS}?kind=LOCATE_BORROW&map=1"
+    page = admin.fill(drafted, f"{MAPS}1/activate/", marker="seen_active", reason="4 in 5")
     assert "Reason: 4 in 5" in page
 
     (asked,) = acting.turns(persona, 1)

@@ -1,0 +1,79 @@
+"""The nine scenes as the demo of `manage.py up --demo` plays them: all of them within ten minutes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.contracts.calibration import LEAST_PAIRS
+from tests.demo import acting, running_world
+from tests.demo.paper import free_port
+from tests.faults.processes import Process
+from tests.support.console_shell import ConsoleShell
+from tests.support.wait_until import until
+
+PORT = free_port()
+BASE = f"http://127.0.0.1:{PORT}"
+WITHIN_S = 600
+MAPS = "/agents/overconfident-trader/calibration/"
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+_SEEN = """
+from audit import canonical
+from audit.models import LedgerEntry
+from escalations.models import Escalation
+from runtime.advice.models import DecisionPackageRow, RuleOutput
+from runtime.execution.models import HumanTask
+from runtime.models import Outcome
+entries = LedgerEntry.objects
+refused = [entry.payload for entry in entries.filter(kind="step:refused")]
+demanded = [entry.payload.get("next") for entry in entries.filter(kind="step:taken")]
+conflicts = [
+    conflict["resolved_by"]
+    for output in RuleOutput.objects.all()
+    for conflict in canonical.decode(bytes(output.body))["conflicts"]
+]
+ends = Outcome.objects.filter(intent__flow__agent__agent_id="overconfident-trader")
+answer = {
+    "skipped step": any("think_then_verify" in each["policies"] for each in refused),
+    "rate hit": any("RATE_LIMITED" in each["codes"] for each in refused),
+    "fallback": "GET_CACHED" in demanded,
+    "replan": "REPLAN" in demanded,
+    "rule conflict": "priority" in conflicts,
+    "abstention": DecisionPackageRow.objects.filter(method="abstain").exists(),
+    "overconfidence": ends.count() >= LEAST_PAIRS and ends.filter(status="FAILED").exists(),
+    "paused action": Escalation.objects.filter(agent_id="block-trader", reason="INVARIANT_VIOLATED").exists(),
+    "human step": HumanTask.objects.filter(state="OPEN").exists(),
+}
+"""
+_CALLED = """
+from escalations.models import Escalation
+answer = Escalation.objects.filter(agent_id="overconfident-trader", reason="LOW_CONFIDENCE").count()
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[Process]:
+    """A new folder, started with its demo."""
+    with running_world.started(tmp_path_factory.mktemp("scenes"), migrated_file, port=PORT) as server:
+        yield server
+
+
+@pytest.fixture
+def shell(world: Process) -> Iterator[ConsoleShell]:
+    opened = ConsoleShell(world.env)
+    yield opened
+    opened.close()
+
+
+def test_every_scene_plays_within_ten_minutes(world: Process, shell: ConsoleShell) -> None:
+    seen = f"LEAST_PAIRS = {LEAST_PAIRS}\n{_SEEN}"
+    until(lambda: all(shell.ask(seen).values()), timeout_s=WITHIN_S, interval_s=2)
+
+    with acting.signed_in(base_url=BASE, log=world.log.read_text()) as admin:
+        kind = "LOCATE_BORROW"
+        assert "Map 1 drafted" in admin.send(f"{MAPS}?kind={kind}", f"{MAPS}draft/", kind=kind)
+        drafted = f"{MAPS}?kind={kind}&map=1"
+        admin.fill(drafted, f"{MAPS}1/activate/", marker="seen_active", reason="Four in five go well")
+    until(lambda: shell.ask(_CALLED) > 0, timeout_s=120, interval_s=1)

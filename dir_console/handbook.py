@@ -19,6 +19,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "For operators",
         (
+            "demo",
             "escalations",
             "flows",
             "incidents",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from django.test import Client
 from django.utils.html import escape
 from pytest_django.fixtures import Settings
@@ -50,7 +51,7 @@ def test_without_a_demo_nothing_of_it_is_there(role: Role) -> None:
             status = client.post(f"/demo/{scenario}/{act}/").status_code
             assert status == (404 if role is Role.ADMIN else 403)
     for page in ("/help/", "/search/?q=demo"):
-        assert "/demo/" not in text_of(client, page)
+        assert 'href="/demo/' not in text_of(client, page)
     assert recorded() == []
 
 
@@ -80,6 +81,17 @@ def test_the_page_tells_nine_scenes_each_with_pages_that_show_it(demo: ThreadBro
         for link in words.links:
             assert f'href="{escape(link.url)}"' in page
             assert client.get(link.url).status_code == 200, link.url
+
+
+def test_the_documentation_has_a_picture_of_each_scene() -> None:
+    docs = HOUSE.parents[1] / "docs"
+    page = (docs / "demo.md").read_text()
+    for number, (name, words) in enumerate(SCENES.items(), start=1):
+        about = page.split(f"### {number}. {words.title}\n", 1)[1].split("\n#", 1)[0]
+        assert f"(images/scene-{name}.png)" in about
+        assert (docs / "images" / f"scene-{name}.png").stat().st_size < 200_000
+    agents = {agent["agent_id"] for agent in yaml.safe_load(HOUSE.read_text())["agents"]}
+    assert all(f"| `{agent}` |" in page for agent in agents)
 
 
 def test_an_admin_starts_and_ends_one_and_both_are_recorded(demo: ThreadBroker) -> None:

@@ -163,9 +163,9 @@ class Persona:
             self._remember(dfid, body)
         self.settle(verdict)
 
-    def may_escalate(self, dfid: str) -> bool:
+    def may_escalate(self, dfid: str, *, most: int = MAX_OPEN) -> bool:
         """Whether a token is left and another open question is fair to the people who answer them."""
-        if self.has_open(MAX_OPEN):
+        if self.has_open(most):
             return False
         return int(self.client.flow(dfid)["budget"]["escalation_tokens"]) > _SPARE_TOKENS
 

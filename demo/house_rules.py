@@ -94,9 +94,9 @@ class Rulebook(Persona):
 
     def turn(self) -> None:
         """A disputed case, then one on which the package abstains, unless people have enough of those."""
-        is_unclear = self.turns % 2 == 1 and not self.has_open(MOST_OPEN)
-        features = UNCLEAR if is_unclear else DISPUTED
         dfid, context = self.begin(trigger="review: where orders are sent")
+        is_unclear = self.turns % 2 == 0 and self.may_escalate(dfid, most=MOST_OPEN)
+        features = UNCLEAR if is_unclear else DISPUTED
         output = self.client.ask_rules(dfid, ruleset=RULESET, features=dict(features))
         package = self.client.decide(dfid, {"rule_output_id": output["rule_output_id"]})
         self.settle(self.propose(dfid, route(package, context=context)))
@@ -137,6 +137,9 @@ class Overconfident(Persona):
         if self.turns >= _ENOUGH_ENDS:
             self.stop.wait(_CALM_S)
         dfid, context = self.begin(trigger="schedule: shares to borrow")
+        if not self.may_escalate(dfid, most=MOST_OPEN):
+            self.client.close_flow(dfid, reason="No question to people is left for now.")
+            return
         shares = SHARES_ASKED[(self.turns - 1) % len(SHARES_ASKED)]
         self.settle(self.propose(dfid, borrow(context=context, rng=self.rng, shares=shares)))
 

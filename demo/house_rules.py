@@ -68,9 +68,9 @@ class Researcher(Persona):
 
 
 def note(*, context: Context, symbol: str) -> dict[str, Any]:
-    """A ``FILE_NOTE`` about a symbol."""
+    """A ``FILE_DESK_NOTE`` about a symbol."""
     return proposals.body_of(
-        kind="FILE_NOTE",
+        kind="FILE_DESK_NOTE",
         context=context,
         params={"subject": symbol, "text": f"Nothing in the filings of {symbol} calls for a change."},
         constraints=_WINDOW,

@@ -138,3 +138,14 @@ def test_an_agent_sees_what_it_subscribes_to(caller: api_client.Caller) -> None:
     caller.context(caller.open_flow())
     facts = canonical.decode(bytes(Snapshot.objects.get().body))["facts"]
     assert set(facts) == {"market", "price", "position", "watchlist", "cash"}
+
+
+def test_the_examples_can_be_loaded_beside_the_demo() -> None:
+    """Nobody who tries them there is refused since a name is taken, under a version with other content."""
+    root = DEMO.parents[1]
+    for pack in (
+        *sorted((root / "demo").glob("*.yaml")),
+        *sorted((root / "docs" / "examples").glob("*.yaml")),
+    ):
+        loaded = packs.load(text=pack.read_text(), source=pack.name, activate=True, actor="system")
+        assert isinstance(loaded, packs.Loaded), loaded

@@ -10,6 +10,7 @@ from django.db import connection
 
 from runtime.packs.services import packs
 from runtime.registry.models import Pack
+from tests.support.ruleset_cases import FEATURES, row, table
 from tests.support.workflow_story import RESEARCH, SEQUENCE
 
 pytestmark = pytest.mark.django_db
@@ -88,3 +89,22 @@ def test_the_example_of_the_documentation_is_clean(
     file.write_text(page.split("```yaml\n")[1].split("```")[0])
     call_command("lint_pack", str(file))
     assert capsys.readouterr().out == "pack.yaml: no findings\n"
+
+
+@pytest.mark.parametrize("has_tables", [True, False])
+def test_what_a_linter_says_of_a_ruleset_is_shown_with_its_place(
+    has_tables: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_tables:
+        monkeypatch.setattr(connection.introspection, "table_names", list)
+    overlapping = table(row("A", "< 5"), row("B", "[4..9]"))
+    rulesets = [{"ruleset": "cases", "version": "1.0.0", "features": FEATURES, "tables": [overlapping]}]
+    code, (overlap, gap) = _linted(_file(tmp_path, rulesets=rulesets), capsys)
+    assert code == 0
+    assert (overlap["code"], overlap["severity"]) == ("OVERLAP", "warning")
+    assert overlap["where"] == "pack.yaml:1 rulesets[0].tables[0].rules[1]"
+    assert (gap["code"], gap["severity"]) == ("GAP", "info")
+    rulesets[0]["tables"] = [table(row("A", "<"))]
+    code, (wrong, *more) = _linted(_file(tmp_path, rulesets=rulesets), capsys)
+    assert (code, wrong["code"], wrong["severity"]) == (1, "BAD_CELL", "error")
+    assert "PACK_REFUSED" not in {one["code"] for one in more}

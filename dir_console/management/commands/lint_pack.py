@@ -1,4 +1,4 @@
-"""`manage.py lint_pack FILE [--json]`: what loading a pack would refuse, and what is odd in its workflows."""
+"""`manage.py lint_pack FILE [--json]`: what loading a pack would refuse, and what linters say of it."""
 
 import json
 from argparse import ArgumentParser
@@ -15,7 +15,7 @@ from runtime.packs.services import packs
 class Command(BaseCommand):
     """Exit 0 when the pack can be loaded, warnings or not; 1 with every finding otherwise. Writes nothing."""
 
-    help = "Check a pack and its workflows without loading it."
+    help = "Check a pack, its workflows and its rulesets without loading it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE", help="the pack, YAML in UTF-8")

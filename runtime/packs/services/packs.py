@@ -116,7 +116,7 @@ def load(
 
 @dataclass(frozen=True, kw_only=True)
 class LintMessage:
-    """One finding of `lint`: a code, `error` or `warning`, where in the file, and a sentence."""
+    """One finding of `lint`: a code, `error`, `warning` or `info`, where in the file, and a sentence."""
 
     code: str
     severity: str
@@ -124,19 +124,19 @@ class LintMessage:
     message: str
 
 
-# The code of what no linter of workflows found, and a load would refuse.
+# The code of what no linter of workflows or rulesets found, and a load would refuse.
 REFUSED = "PACK_REFUSED"
 
 
 def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMessage, ...]:
-    """What is wrong with a pack: what `load` would refuse, and warnings of its workflows. Writes nothing."""
+    """What `load` would refuse of a pack, and what linters say of its parts. Writes nothing."""
     read = document_reading.read(text=text, name=source)
     if not isinstance(read, Read):
         return tuple(_refused(words) for words in read)
     of_tenant = tenant or settings.DIR_TENANT
     linted = tuple(document_checks.lint(kind) for kind in read.pack.policy_kinds)
-    of_workflows = tuple(document_checks.lint_workflows(read.pack))
-    places = {problem.place for problem, _ in of_workflows}
+    found = (*document_checks.lint_workflows(read.pack), *ruleset_checks.lint(read.pack))
+    places = {problem.place for problem, _ in found}
     refused: tuple[DocumentProblem, ...]
     if Pack._meta.db_table in connection.introspection.table_names():
         refused = tuple(_refusals(read, linted, of_tenant, activate=True))
@@ -153,7 +153,7 @@ def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMess
                 where=f"{source}:{read.source.line(problem)} {document_reading.written(problem.place)}",
                 message=problem.message,
             )
-            for problem, finding in of_workflows
+            for problem, finding in found
         ),
         *(_refused(read.source.words(problem)) for problem in refused if problem.place not in places),
     )

@@ -33,6 +33,13 @@ def problems(pack: PackDocument, *, tenant: str) -> Iterator[DocumentProblem]:
             yield DocumentProblem(("policy_kinds", at, *problem.place), problem.message)
 
 
+def lint(pack: PackDocument) -> Iterator[tuple[DocumentProblem, linter.RulesetFinding]]:
+    """What the linter finds in the pack's rulesets, each with its place in the pack."""
+    for at, ruleset in enumerate(pack.rulesets):
+        for finding in linter.lint(ruleset):
+            yield DocumentProblem(("rulesets", at, *finding.place), finding.message), finding
+
+
 def warnings(pack: PackDocument) -> Iterator[str]:
     """What the authors of the rulesets should know."""
     for ruleset in pack.rulesets:

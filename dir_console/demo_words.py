@@ -166,8 +166,8 @@ SCENES: Mapping[str, SceneWords] = {
     "abstention": SceneWords(
         title="The recommender abstains",
         happens="For small orders at a wide spread one rule matches, with a certainty of 0.55. That is "
-        "too little to adopt, so the decision package abstains, and the proposal of rulebook- "
-        "trader goes to a person together with the package.",
+        "too little to adopt, so the decision package abstains, and the proposal of "
+        "rulebook-trader goes to a person together with the package.",
         links=(
             PageLink("Escalations of rulebook-trader", "escalations", query="agent=rulebook-trader"),
             _RULES,

@@ -4,23 +4,14 @@ It starts a console with its demo on a new folder, plays each scene as an agent 
 """
 
 import re
-import tempfile
-from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize
 
-from demo.house_rules import (
-    WAYS,
-    ListingClerk,
-    Overconfident,
-    Researcher,
-    Rulebook,
-)
+from demo.house_rules import WAYS, ListingClerk, Overconfident, Researcher, Rulebook
 from runtime.contracts.calibration import LEAST_PAIRS
-from tests.browser import conftest
 from tests.browser.conftest import Console
-from tests.browser.screenshots import IMAGES
+from tests.browser.screenshots import IMAGES, opened
 from tests.demo import acting
 from tests.support.wait_until import until
 
@@ -42,19 +33,8 @@ IN_SIGHT: Final = {
 
 def main() -> None:
     """Start, play, look, stop."""
-    with tempfile.TemporaryDirectory() as folder:
-        process, lines = conftest.started(Path(folder), "--demo", "--market", "cycle")
-        try:
-            url, password = conftest.greeting(process, lines)
-            console = Console(url=url, user="operator", password=password, folder=Path(folder))
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(
-                    executable_path=conftest.CHROMIUM, args=list(conftest.QUIET)
-                )
-                look(browser, console)
-                browser.close()
-        finally:
-            conftest.stop(process)
+    with opened("--demo", "--market", "cycle") as (browser, console):
+        look(browser, console)
 
 
 def look(browser: Browser, console: Console) -> None:

@@ -5,6 +5,8 @@ It starts a console with its demo on a new folder, waits until there is somethin
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
@@ -20,17 +22,23 @@ PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
 
 def main() -> None:
     """Start, look, write, stop."""
+    with opened("--demo") as (browser, console):
+        look(browser, console)
+
+
+@contextmanager
+def opened(*flags: str) -> Iterator[tuple[Browser, Console]]:
+    """A browser, and a console that starts with these flags on a new folder and ends afterwards."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        process, lines = conftest.started(Path(folder), "--demo")
+        process, lines = conftest.started(Path(folder), *flags)
         try:
             url, password = conftest.greeting(process, lines)
-            console = Console(url=url, user="operator", password=password, folder=Path(folder))
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(
                     executable_path=conftest.CHROMIUM, args=list(conftest.QUIET)
                 )
-                look(browser, console)
+                yield browser, Console(url=url, user="operator", password=password, folder=Path(folder))
                 browser.close()
         finally:
             conftest.stop(process)

@@ -7,6 +7,7 @@ import pytest
 
 from runtime.contracts.calibration import LEAST_PAIRS
 from tests.demo import acting, running_world
+from tests.demo.acting import Admin
 from tests.demo.paper import free_port
 from tests.faults.processes import Process
 from tests.support.console_shell import ConsoleShell
@@ -51,6 +52,20 @@ _CALLED = """
 from escalations.models import Escalation
 answer = Escalation.objects.filter(agent_id="overconfident-trader", reason="LOW_CONFIDENCE").count()
 """
+_PAUSED = """
+from audit import canonical
+from escalations.models import Escalation
+from runtime.state.models import Fact
+row = Escalation.objects.filter(agent_id="block-trader", family="OPERATIONAL").order_by("opened_at").first()
+trades = canonical.decode(bytes(Fact.objects.get(path="market.blocks").value)) == "OPEN"
+answer = str(row.pk) if trades else ""
+"""
+_RESUMED = """
+from escalations.models import Escalation
+from runtime.models import Outcome
+row = Escalation.objects.get(pk="{escalation_id}")
+answer = [row.resolution, *Outcome.objects.filter(intent=row.intent).values_list("status", flat=True)]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +87,19 @@ def test_every_scene_plays_within_ten_minutes(world: Process, shell: ConsoleShel
     until(lambda: all(shell.ask(seen).values()), timeout_s=WITHIN_S, interval_s=2)
 
     with acting.signed_in(base_url=BASE, log=world.log.read_text()) as admin:
-        kind = "LOCATE_BORROW"
-        assert "Map 1 drafted" in admin.send(f"{MAPS}?kind={kind}", f"{MAPS}draft/", kind=kind)
-        drafted = f"{MAPS}?kind={kind}&map=1"
-        admin.fill(drafted, f"{MAPS}1/activate/", marker="seen_active", reason="Four in five go well")
-    until(lambda: shell.ask(_CALLED) > 0, timeout_s=120, interval_s=1)
+        activate_map(admin)
+        until(lambda: shell.ask(_CALLED) > 0, timeout_s=120, interval_s=1)
+        escalation_id = until(lambda: shell.ask(_PAUSED), timeout_s=120, interval_s=1)
+        page = f"/escalations/{escalation_id}/"
+        reason = "Blocks are traded again"
+        admin.fill(page, f"{page}decision/", marker="evidence_hash", action="RESUME", justification=reason)
+    resumed = _RESUMED.format(escalation_id=escalation_id)
+    until(lambda: shell.ask(resumed) == ["RESUME", "SUCCEEDED"], timeout_s=120, interval_s=1)
+
+
+def activate_map(admin: Admin) -> None:
+    """Draft a calibration map and activate it, as the only admin of an installation may."""
+    kind = "LOCATE_BORROW"
+    assert "Map 1 drafted" in admin.send(f"{MAPS}?kind={kind}", f"{MAPS}draft/", kind=kind)
+    drafted = f"{MAPS}?kind={kind}&map=1"
+    admin.fill(drafted, f"{MAPS}1/activate/", marker="seen_active", reason="Four in five go well")

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from audit import (
     presenters_of_conversations,
+    presenters_of_guards,
     presenters_of_rulesets,
     presenters_of_waiting,
     presenters_of_workflows,
@@ -352,27 +353,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "shield", Lane.DECISION, "Dry run, nothing decided", sentences.whatif
         ),
         Kind.USER_ROLES_CHANGED: Presenter("user", Lane.SYSTEM, "Groups changed", sentences.groups),
-        Kind.GUARD_CONFIGURED: Presenter(
-            "shield", Lane.SYSTEM, "Soft guard configured", says("{guard_id}, a {guard} guard.")
-        ),
-        Kind.GUARD_SWITCHED: Presenter("shield", Lane.SYSTEM, "Soft guard switched", sentences.switched),
-        Kind.GUARD_FAILED: Presenter(
-            "help", Lane.VALIDATION, "Soft guard failed", says("{guard_id}, {tries} tries: {why}.")
-        ),
-        Kind.REVIEW_REQUESTED: Presenter(
-            "high",
-            Lane.VALIDATION,
-            "Marked for review",
-            says("It received memory {scope}/{key} version {version}: {reason}."),
-        ),
-        Kind.REVIEW_ROUTED: Presenter(
-            "high",
-            Lane.VALIDATION,
-            "Marked for review",
-            says("After {instruction} the router {router} would have demanded {next}: {reason}"),
-        ),
-        Kind.REVIEW_FLAGGED: Presenter("high", Lane.VALIDATION, "Flagged for review", sentences.flagged),
-        Kind.REVIEW_CLOSED: Presenter("user", Lane.DECISION, "Review closed", sentences.review_closed),
         Kind.NOTIFICATION_ROUTE_ADDED: Presenter(
             "send",
             Lane.SYSTEM,
@@ -497,6 +477,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.RECEIVER_TESTED: Presenter(
             "send", Lane.SYSTEM, "Receiver tested", says("A test event was sent to {name}.")
         ),
+        **presenters_of_guards.PRESENTERS,
         **presenters_of_rulesets.PRESENTERS,
         **presenters_of_waiting.PRESENTERS,
         **presenters_of_conversations.PRESENTERS,

@@ -10,11 +10,10 @@ from uuid import UUID
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Field, Model
+from django.db.models import Field, Model, signals
 from django.db.models.base import ModelState
 from django.db.models.fields.related_descriptors import ForeignKeyDeferredAttribute
 from django.db.models.query_utils import DeferredAttribute
-from django.db.models.signals import post_init, pre_init
 
 _NOTHING: Final = frozenset[type]()
 _TEXT: Final = frozenset[type]({str, type(None)})
@@ -94,5 +93,5 @@ def _is_plain(model: type[Model]) -> bool:
             type(getattr(model, field.attname)) in {DeferredAttribute, ForeignKeyDeferredAttribute}
             for field in model._meta.concrete_fields
         )
-        and not any(signal.has_listeners(model) for signal in (pre_init, post_init))
+        and not any(signal.has_listeners(model) for signal in (signals.pre_init, signals.post_init))
     )

@@ -24,6 +24,8 @@ from runtime.contracts.workflow import WorkflowDocument
 from runtime.core import clock, transactions
 from runtime.guards.services import guard_config
 from runtime.kernel import ontology as ontology_rules
+from runtime.kernel.rulesets.linter import RulesetFinding
+from runtime.kernel.workflows.linter import LintFinding
 from runtime.registry.models import Agent, Manifest, Pack, PolicyKind, Ruleset, Workflow
 from runtime.registry.models.ontologies import Ontology
 from runtime.registry.queries import (
@@ -135,7 +137,8 @@ def lint(*, text: str, source: str, tenant: str | None = None) -> tuple[LintMess
         return tuple(_refused(words) for words in read)
     of_tenant = tenant or settings.DIR_TENANT
     linted = tuple(document_checks.lint(kind) for kind in read.pack.policy_kinds)
-    found = (*document_checks.lint_workflows(read.pack), *ruleset_checks.lint(read.pack))
+    found: list[tuple[DocumentProblem, LintFinding | RulesetFinding]]
+    found = [*document_checks.lint_workflows(read.pack), *ruleset_checks.lint(read.pack)]
     places = {problem.place for problem, _ in found}
     refused: tuple[DocumentProblem, ...]
     if Pack._meta.db_table in connection.introspection.table_names():

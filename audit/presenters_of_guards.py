@@ -26,7 +26,7 @@ PRESENTERS: Final[Mapping[Kind, Presenter]] = {
         "high",
         Lane.VALIDATION,
         "Marked for review",
-        says("After {instruction} the router {router} would have demanded {next}: {reason}"),
+        says("After {instruction}: {reason} The router {router} would have demanded {next}."),
     ),
     Kind.REVIEW_FLAGGED: Presenter("high", Lane.VALIDATION, "Flagged for review", sentences.flagged),
     Kind.REVIEW_CLOSED: Presenter("user", Lane.DECISION, "Review closed", sentences.review_closed),

@@ -14,6 +14,7 @@ import pytest
 import dir_console.celery
 from audit.live.background import PerProcess
 from runtime.execution.services import attempting
+from runtime.flows.queries import due_intents
 from runtime.workers import celery_tasks, sweep_rounds
 from tests.faults.processes import ROOT, clean_environment, python
 from tests.support.wait_until import until
@@ -145,6 +146,7 @@ def test_the_tasks_do_what_their_names_say(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         attempting, "attempt", lambda intent_id, *, owner: attempted.append((intent_id, owner))
     )
+    monkeypatch.setattr(due_intents, "list_pending", lambda *, intent_ids, at: set(intent_ids))
     monkeypatch.setattr(sweep_rounds, "run", lambda: attempted.append((UUID(int=0), "sweep")))
     monkeypatch.setattr(celery_tasks, "_swept_at_s", float("-inf"))
     intent_id = uuid4()

@@ -265,7 +265,8 @@ def test_a_test_event_is_signed_recorded_and_moves_nothing() -> None:
         assert event_receivers.read(place.target.seen[0]).get_type() == "dir-console.receiver:test"
         place.status = 500
         assert receivers.test(**named) == "the receiver answered 500"
-        told = [entry.payload["error"] for entry in LedgerEntry.objects.filter(kind="receiver:tested")]
+        entries = LedgerEntry.objects.filter(kind="receiver:tested").order_by("id")
+        told = [entry.payload["error"] for entry in entries]
         assert told == ["", "the receiver answered 500"]
         assert (again(row).next_leaf, again(row).tries) == (row.next_leaf, 0)
 

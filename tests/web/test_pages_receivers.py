@@ -54,8 +54,8 @@ def test_an_admin_adds_a_receiver_and_changes_it(admin: Client) -> None:
     assert admin.post(edit, changed).status_code == 302
     row = again(row)
     assert (row.name, row.place, row.wants) == ("hook", f"{PLACE}/2", ["*"])
-    kinds = list(LedgerEntry.objects.filter(kind__startswith="receiver:").values_list("kind", flat=True))
-    assert kinds == ["receiver:added", "receiver:changed"]
+    entries = LedgerEntry.objects.filter(kind__startswith="receiver:").order_by("id")
+    assert list(entries.values_list("kind", flat=True)) == ["receiver:added", "receiver:changed"]
     assert ledger_tampering.differences() == []
 
 

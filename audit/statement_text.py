@@ -36,8 +36,9 @@ def with_constants(sql: str, params: Sequence[Any]) -> tuple[str, list[Any]]:
 def cursor(database: BaseDatabaseWrapper) -> Any:
     """A cursor for a statement that comes again and again: PostgreSQL plans it once for each connection.
 
-    Django's own cursor there writes the values into the text, so that each text is new to the database. While
-    statements are logged it is used all the same: of a prepared one the log would have no text.
+    Django's own cursor there writes the values into the text, so that each text is new to the database; that
+    for SQLite rewrites the text at each call. While statements are logged they are used all the same: of a
+    prepared one the log would have no text.
     """
     if database.queries_logged or database.vendor not in {"postgresql", "sqlite"}:
         return database.cursor()

@@ -272,9 +272,7 @@ def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: Payloads
         said = entry.payload
         kept.compare(found, entry, "review.findings", "findings_commitment", row.findings)
         about = {
-            "flow": (entry.stream, str(row.flow_id)),
-            "tenant": (entry.tenant, row.tenant),
-            "agent": (agents.get(entry.stream, row.agent.agent_id), row.agent.agent_id),
+            **_flow_of(entry, row, agents),
             "origin": (ReviewOrigin.GUARD, row.origin),
             "proposal": (said["proposal_id"], str(row.proposal_id)),
             "guard": (said["guard_id"], row.asked_by),
@@ -335,9 +333,7 @@ def _compare_asked(
 ) -> None:
     """What is alike in all reviews that no guard asked for."""
     alike = {
-        "flow": (entry.stream, str(row.flow_id)),
-        "tenant": (entry.tenant, row.tenant),
-        "agent": (agents.get(entry.stream, row.agent.agent_id), row.agent.agent_id),
+        **_flow_of(entry, row, agents),
         "request_reason": (entry.payload["reason"], row.request_reason),
         "confidence_bps": (WHOLE_BPS, row.confidence_bps),
         "findings": (b"[]", cells.bytes_of(row.findings)),
@@ -347,6 +343,15 @@ def _compare_asked(
     for name, (recorded, stored) in {**about, **alike}.items():
         found.same(entry, f"review.{name}", recorded, stored)
     found.then(entry, entry, "review.flagged_at", row.flagged_at)
+
+
+def _flow_of(entry: Entry, row: Review, agents: Mapping[str, str]) -> dict[str, tuple[Any, Any]]:
+    """Whose flow a review is about, as recorded and as stored."""
+    return {
+        "flow": (entry.stream, str(row.flow_id)),
+        "tenant": (entry.tenant, row.tenant),
+        "agent": (agents.get(entry.stream, row.agent.agent_id), row.agent.agent_id),
+    }
 
 
 def _compare_answer(found: Found, entry: Entry, end: Entry | None, row: Review) -> None:

@@ -137,13 +137,14 @@ def test_a_row_that_was_changed_is_found(column: str) -> None:
     assert any(f"review.{column}" in str(found) for found in findings.verify_all().findings)
 
 
-def test_a_row_with_another_reason_is_not_shown() -> None:
+@pytest.mark.parametrize("column", ["request_reason", "router"])
+def test_a_row_that_says_something_else_is_not_shown(column: str) -> None:
     made, dfid = proposed()
     report(made, dfid, "TOOL_CALL", found=False)
-    Review.objects.update(request_reason="all is well")
+    Review.objects.update(**{column: "all is well"})
     page = sign_in(Role.OPERATOR).get(f"/reviews/{Review.objects.get().pk}/")
     assert page.status_code == 409
-    assert "all is well" not in page.content.decode()
+    assert "What the router would have demanded" not in page.content.decode()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Soft guards and what they found, compared with the ledger entries about them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from audit import queries
@@ -18,8 +19,8 @@ def compare_guard(row: Guard) -> mismatches.Mismatch | None:
 
 
 def compare_request(row: Review) -> mismatches.Mismatch | None:
-    """Whether a review that a person or a router requested is the one of the flow's entry, in one query."""
-    kinds = (Kind.REVIEW_REQUESTED, Kind.REVIEW_ROUTED)
+    """Whether a review that a person requested is the one that the flow's entry records, in one query."""
+    kinds = (Kind.REVIEW_REQUESTED,)
     told = queries.list_payloads(tenant=row.tenant, stream=str(row.flow_id), kinds=kinds)
     recorded = [said["reason"] for _, said in told if said["review_id"] == str(row.pk)]
     if recorded and recorded[0] == row.request_reason:
@@ -33,6 +34,15 @@ def get_route(row: Review) -> dict[str, Any]:
     """What the entry of a router's review says: `ReviewRouted`; empty where there is none."""
     told = queries.list_payloads(tenant=row.tenant, stream=str(row.flow_id), kinds=(Kind.REVIEW_ROUTED,))
     return next((dict(said) for _, said in told if said["review_id"] == str(row.pk)), {})
+
+
+def compare_route(row: Review, said: Mapping[str, Any]) -> mismatches.Mismatch | None:
+    """Whether a review that a router asked for is the one of its entry, which says `said`."""
+    for column, name in (("request_reason", "reason"), ("router", "router")):
+        recorded, stored = said.get(name, ""), getattr(row, column)
+        if recorded != stored:
+            return mismatches.of_values(f"review.{column}", str(row.pk), recorded, stored)
+    return None
 
 
 def compare_findings(row: Review) -> mismatches.Mismatch | None:

@@ -272,8 +272,8 @@ def _of_memory(review: Review, item: MemoryItem) -> dict[str, Any]:
 
 
 def _of_router(review: Review) -> dict[str, Any]:
-    mismatches.require(recorded_guards.compare_request(review))
     route = recorded_guards.get_route(review)
+    mismatches.require(recorded_guards.compare_route(review, route))
     return {
         "route": route,
         "asks_person": route["next"] == INTERRUPT,

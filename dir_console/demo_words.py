@@ -136,8 +136,8 @@ SCENES: Mapping[str, SceneWords] = {
     "rate-hit": SceneWords(
         title="A step exceeds its rate",
         happens="careless-researcher fetches twice within a minute, and the workflow allows one fetch "
-        "in that time. The second is refused as RATE_LIMITED, moves nothing, and the agent "
-        "files its note without it.",
+        "in that time. The second is refused as RATE_LIMITED, the flow stays where it was, and "
+        "the agent files its note without it.",
         links=(_WORKFLOW, _RESEARCH),
     ),
     "fallback": SceneWords(

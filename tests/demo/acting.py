@@ -5,14 +5,39 @@ import random
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx2
+import yaml
 
 from demo import agents
 from demo.agent_base import Persona
 from demo.client import Client, GivenVerdict
+from tests.faults import stack as stacks
 from tests.faults.stack import Stack
 from tests.support import sent_form
+
+
+@contextmanager
+def console_of(folder: Path, migrated_file: Path, *, pack: Path) -> Iterator[Stack]:
+    """An embedded console with a pack of the demo and keys for its agents, and a broker process.
+
+    Nobody proposes by itself.
+    """
+    stack = stacks.embedded(folder, migrated_file)
+    stack.broker.start()
+    try:
+        stack.start()
+        stack.prepare(pack=pack, agents=agents_of(pack))
+        yield stack
+    finally:
+        print(stack.logs())
+        stack.stop()
+
+
+def agents_of(pack: Path) -> tuple[str, ...]:
+    """The agents that a pack brings along."""
+    return tuple(agent["agent_id"] for agent in yaml.safe_load(pack.read_text())["agents"])
 
 
 def cast(console: Stack, persona: type[Persona], agent: str, *, seed: int = 1) -> Persona:

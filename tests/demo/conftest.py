@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.demo.paper import PaperBroker, ThreadBroker
+from tests.faults.processes import Process
+from tests.support.console_shell import ConsoleShell
 
 
 @pytest.fixture
@@ -23,3 +25,11 @@ def broker_process(tmp_path: Path) -> Iterator[PaperBroker]:
     paper.start()
     yield paper
     paper.stop()
+
+
+@pytest.fixture
+def shell(world: Process) -> Iterator[ConsoleShell]:
+    """A shell in the environment of a running console, which the module calls its `world`."""
+    opened = ConsoleShell(world.env)
+    yield opened
+    opened.close()

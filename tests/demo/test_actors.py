@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import yaml
 
 from demo import agents, orchestra, proposals
 from demo.agents_of_desk import Ambitious, Confused, Steady, Unsure
@@ -21,13 +20,11 @@ from demo.orchestra import Conductor, Voice
 from demo.strategy import SCOPE, Strategist
 from tests.demo import acting
 from tests.demo.paper import ThreadBroker
-from tests.faults import stack as stacks
 from tests.faults.processes import ROOT
 from tests.faults.stack import Stack
 from tests.support.wait_until import until
 
 PACK = ROOT / "demo" / "paper-brokerage.yaml"
-DESK = tuple(agent["agent_id"] for agent in yaml.safe_load(PACK.read_text())["agents"])
 
 MakeFeed = Callable[[dict[str, str]], Feed]
 
@@ -37,15 +34,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[Stack]:
     """An embedded console with the demo's pack and keys, and a broker process; nobody proposes by itself."""
-    stack = stacks.embedded(tmp_path_factory.mktemp("actors"), migrated_file)
-    stack.broker.start()
-    try:
-        stack.start()
-        stack.prepare(pack=PACK, agents=DESK)
-        yield stack
-    finally:
-        print(stack.logs())
-        stack.stop()
+    folder = tmp_path_factory.mktemp("actors")
+    with acting.console_of(folder, migrated_file, pack=PACK) as running:
+        yield running
 
 
 def test_the_steady_agent_mostly_runs_by_itself(console: Stack) -> None:

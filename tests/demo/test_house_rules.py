@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from demo import agents
 from demo.house_rules import (
@@ -23,13 +22,11 @@ from demo.house_rules import (
 from runtime.contracts.calibration import LEAST_PAIRS
 from tests.demo import acting
 from tests.demo.acting import Admin
-from tests.faults import stack as stacks
 from tests.faults.processes import ROOT
 from tests.faults.stack import Stack
 from tests.support.wait_until import until
 
 PACK = ROOT / "demo" / "house-rules.yaml"
-AGENTS = tuple(agent["agent_id"] for agent in yaml.safe_load(PACK.read_text())["agents"])
 MAPS = "/agents/overconfident-trader/calibration/"
 
 pytestmark = pytest.mark.slow
@@ -38,15 +35,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[Stack]:
     """An embedded console with the house rules, and a broker process; nobody proposes by itself."""
-    stack = stacks.embedded(tmp_path_factory.mktemp("house"), migrated_file)
-    stack.broker.start()
-    try:
-        stack.start()
-        stack.prepare(pack=PACK, agents=AGENTS)
-        yield stack
-    finally:
-        print(stack.logs())
-        stack.stop()
+    folder = tmp_path_factory.mktemp("house")
+    with acting.console_of(folder, migrated_file, pack=PACK) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +81,7 @@ def _ends_as(console: Stack, dfid: str, status: str) -> None:
 
 
 def test_the_demo_plays_each_agent_of_the_pack() -> None:
-    assert set(AGENTS) < set(agents.CAST)
+    assert set(acting.agents_of(PACK)) < set(agents.CAST)
 
 
 def test_the_workflow_holds_the_careless_researcher_to_its_steps(console: Stack) -> None:

@@ -49,20 +49,15 @@ def _children(pid: int) -> list[int]:
     return [int(word) for words in lists for word in words.read_text().split()]
 
 
-def test_shows_every_verdict_before_long(world: Process) -> None:
+def test_shows_every_verdict_before_long(shell: ConsoleShell) -> None:
     wanted = {"ACCEPT", "ESCALATE", "REJECT", "REASONING_EXHAUSTION", "SUCCEEDED", "ANSWERED"}
-
-    shell = ConsoleShell(world.env)
 
     def lively() -> bool:
         seen = shell.ask(_SEEN)
         told = {*seen["decisions"], *seen["reasons"], *seen["outcomes"], *seen["consulted"]}
         return wanted <= told and seen["prices"] > 0
 
-    try:
-        until(lively, timeout_s=600, interval_s=1)
-    finally:
-        shell.close()
+    until(lively, timeout_s=600, interval_s=1)
 
 
 def test_serves_the_agent_of_the_quick_start(world: Process) -> None:

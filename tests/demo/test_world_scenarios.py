@@ -55,13 +55,6 @@ def world(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iter
         yield server
 
 
-@pytest.fixture
-def shell(world: Process) -> Iterator[ConsoleShell]:
-    opened = ConsoleShell(world.env)
-    yield opened
-    opened.close()
-
-
 @pytest.fixture(scope="module")
 def admin(world: Process) -> Iterator[Admin]:
     with acting.signed_in(base_url=BASE, log=world.log.read_text()) as admin:

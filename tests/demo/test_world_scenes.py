@@ -75,13 +75,6 @@ def world(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iter
         yield server
 
 
-@pytest.fixture
-def shell(world: Process) -> Iterator[ConsoleShell]:
-    opened = ConsoleShell(world.env)
-    yield opened
-    opened.close()
-
-
 def test_every_scene_plays_within_ten_minutes(world: Process, shell: ConsoleShell) -> None:
     seen = f"LEAST_PAIRS = {LEAST_PAIRS}\n{_SEEN}"
     until(lambda: all(shell.ask(seen).values()), timeout_s=WITHIN_S, interval_s=2)

@@ -9,15 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import Page
 
 from demo import agents
 from demo.client import Client, GivenVerdict
@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 # The shell is Chromium without windows: the same pages in half the time.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), "")
+SEND_MS = 30_000
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -62,11 +63,18 @@ def pytest_runtest_makereport(
     """Add what the pages showed to the report of a failed test: a page often says what is wrong."""
     report = yield
     if call.when == "call" and report.failed:
-        pages = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Page)]
-        for page in {id(page): page for page in pages if not page.is_closed()}.values():
+        for page in _open_pages(getattr(item, "funcargs", {}).values()):
             with contextlib.suppress(PlaywrightError):
                 report.sections.append(("page", json.dumps(page.evaluate(SEEN), indent=1)))
     return report
+
+
+def _open_pages(values: Iterable[object]) -> list[Page]:
+    """The open pages of a test's fixtures, and those that it opened in the browser itself."""
+    found = [value for value in values if isinstance(value, Page)]
+    contexts = [context for value in values if isinstance(value, Browser) for context in value.contexts]
+    found += [page for context in contexts for page in context.pages]
+    return [page for page in dict.fromkeys(found) if not page.is_closed()]
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +122,15 @@ class Console:
         """A client with a new key of the agent, by default one of the demo."""
         key = self.command("issue_key", agent_id)
         return Client(base_url=self.url, agent_id=agent_id, key=key, manifest_version=manifest_version)
+
+
+def send(page: Page) -> None:
+    """Send the decision or review by its keys, as soon as the page lets it be sent.
+
+    A page that has not heard from its server for some seconds holds its buttons, and a key is not held.
+    """
+    expect(page.locator("[data-submit], [data-review] [type=submit]").first).to_be_enabled(timeout=SEND_MS)
+    page.keyboard.press("Control+Enter")
 
 
 def started(folder: Path, *options: str) -> tuple[subprocess.Popen[str], list[str]]:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Locator, Page, Response, expect
 
+from tests.browser import conftest
 from tests.browser.desk_cases import Case
 from tests.support import wait_until
 
@@ -52,6 +53,18 @@ STANDING: Final = """() => new Promise((go) => {
     last = scrollY;
     if (frames < 10) requestAnimationFrame(look);
     else go();
+  };
+  look();
+})"""
+# The middle of a place, once two frames have shown it where it is.
+MIDDLE: Final = """(node) => new Promise((go) => {
+  let last = "";
+  const look = () => {
+    const { left, top, width, height } = node.getBoundingClientRect();
+    const now = `${left} ${top} ${width} ${height}`;
+    if (now === last) return go([left + width / 2, top + height / 2]);
+    last = now;
+    requestAnimationFrame(look);
   };
   look();
 })"""
@@ -228,7 +241,8 @@ class Keyboard(Hand):
         raise AssertionError(f"{MOST_TABS} times Tab do not lead to {field}")
 
     def send(self) -> None:
-        self.press("Control+Enter")
+        conftest.send(self.page)
+        self.effort.keys += 1
 
     def confirm(self) -> None:
         self.press("Enter")
@@ -299,12 +313,16 @@ class Phone(Mouse):
     """Taps on 390x844; the form is a sheet that the bar below opens."""
 
     def act(self, place: Locator) -> None:
-        """Touch the place. Playwright would first scroll even what is in sight, for the scroll padding."""
-        box = place.bounding_box() if self.is_in_sight(place) else None
-        if box is None:
-            place.tap()
+        """Touch the place, once it can be pressed and stands still, as `tap` waits.
+
+        Playwright's own `tap` would first scroll even what is in sight, for the scroll padding.
+        """
+        expect(place).to_be_enabled(timeout=PATIENCE_MS)
+        middle = place.evaluate(MIDDLE)
+        if self.is_in_sight(place):
+            self.page.touchscreen.tap(*middle)
         else:
-            self.page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            place.tap()
 
     def look_further(self, *, back: bool) -> None:
         session = self.page.context.new_cdp_session(self.page)

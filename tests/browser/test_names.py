@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import desk_cases, names
+from tests.browser import conftest, desk_cases, names
 from tests.browser.desk_cases import Desk
 from tests.browser.names import Stop
 from tests.browser.test_working_through_the_queue import OLD_PASSWORDS
@@ -112,17 +112,17 @@ def test_states_of_the_desk_are_accessible(
     page.keyboard.press("o")
     page.fill("#typed-again", "1")
     page.fill("#justification", f"Checked with accounts, {theme}")
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     expect(page.locator("#problem")).to_be_visible()
     found += violations(page)  # refused, with the form as it was
     page.fill("#justification", "")
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     expect(page.locator("#justification-wrong")).to_be_visible()
     found += violations(page)
     desk.console.command("shell", "-c", OLD_PASSWORDS)
     page.fill("#justification", f"Checked with accounts, {theme}")
     page.fill("#typed-again", page.locator("label[for=typed-again] code").inner_text())
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     expect(page.locator("#step-up-password")).to_be_focused()
     found += violations(page)
     page.keyboard.press("Escape")

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -99,7 +100,7 @@ def test_a_stopped_server_is_told_and_the_page_goes_on_when_it_is_back(
     expect(banner).to_be_hidden()
     expect(page.locator("[data-claim] .lost-why")).to_have_count(0)
     expect(page.locator("#justification")).to_have_value(REASON)
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     page.wait_for_url(re.compile(r"done=|/escalations/(\?|$)"))
 
 
@@ -115,6 +116,21 @@ def test_a_frozen_server_is_slow_and_then_not_connected(server: Server, page_in_
     expect(page.locator("[data-live-word]")).to_have_text("Live", timeout=SLOW_MS)
     expect(page.locator("[data-submit]")).to_be_enabled()
     assert page.evaluate("window.words") == ["Slow", "Not connected", "Live"]
+
+
+def test_the_hands_of_these_tests_wait_for_a_frozen_server(server: Server, page_in_use: Page) -> None:
+    """A page that is not connected sends nothing at a key: `send` waits until it is, as a person would."""
+    page = page_in_use
+    page.keyboard.type(", then froze")  # the same reason again would be questioned
+    os.kill(server.process.pid, signal.SIGSTOP)
+    thaw = threading.Timer(1, os.kill, (server.process.pid, signal.SIGCONT))
+    try:
+        seconds_until_lost(page, time.monotonic())
+    finally:
+        thaw.start()
+    conftest.send(page)
+    page.wait_for_url(re.compile(r"done=|/escalations/(\?|$)"))
+    thaw.join()
 
 
 def test_a_network_that_is_gone_is_told_at_once_and_so_is_its_return(page_in_use: Page) -> None:

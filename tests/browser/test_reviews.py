@@ -42,7 +42,7 @@ def test_keys_choose_and_only_ctrl_enter_records(
     assert page.url == address
     page.keyboard.type("only yes and no")
     expect(page.get_by_role("radio", name="Confirmed")).to_be_checked()
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     page.wait_for_url(lambda url: url != address, timeout=SLOW_MS)
     expect(page.locator("form[data-review]")).to_be_visible()
     page.goto(address)

@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from demo.client import Client
-from tests.browser import desk_cases
+from tests.browser import conftest, desk_cases
 from tests.browser.conftest import Console
 from tests.browser.walk import RULES, THEMES
 from tests.support.demo_scenes import PACK
@@ -113,7 +113,7 @@ def override(page: Page, address: str) -> None:
     if typed.is_visible():
         typed.fill(page.locator("label[for=typed-again] code").inner_text())
     page.fill("#justification", f"{REASON} {address[-13:-1]}")
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     expect(page).not_to_have_url(address)
 
 

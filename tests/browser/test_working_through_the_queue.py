@@ -45,7 +45,7 @@ def test_a_low_one_takes_two_keys_and_the_reason(
     expect(page.locator("#justification")).to_be_focused()
     page.keyboard.type(reason)
     assert page.evaluate("window.pressed") == 1
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     page.wait_for_url(re.compile(r"/escalations/[^/]+/\?done="))
     assert not page.url.startswith(address)
     strip = page.locator(".just-decided")
@@ -76,7 +76,7 @@ def test_letters_choose_and_nothing_but_ctrl_enter_sends(
     page.goto(address)
     page.keyboard.press("a")
     expect(page.locator("[name=action][value=ABORT]")).to_be_focused()
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     page.wait_for_url(re.compile("done=|/escalations/$"))
 
 
@@ -123,7 +123,7 @@ def test_a_refusal_is_shown_in_place_and_what_was_typed_stays(
     page.keyboard.press("o")
     page.fill("#typed-again", "1")
     page.fill("#justification", reason)
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     problem = page.locator("#decide #problem")
     expect(problem).to_contain_text("Nothing was decided.")
     expect(problem).to_be_focused()
@@ -146,14 +146,14 @@ def test_moved_evidence_is_swapped_under_the_form(
     # As if the page had been opened on the revision before.
     older = "{hash: 'x', revision: '0'}"
     page.evaluate(f"Object.assign(document.querySelector('[data-escalation]').dataset, {older})")
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     expect(page.locator("#problem")).to_contain_text("EVIDENCE_CHANGED")
     expect(page.locator("[data-draft-note]")).to_contain_text("for revision 0. Revision 1 is shown now")
     expect(page.locator("[name=action]:checked")).to_have_count(0)
     expect(page.locator("#justification")).to_have_value(reason)
     assert page.evaluate("window.sameDocument") is True
     page.keyboard.press("o")
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     page.wait_for_url(re.compile("done=|/escalations/$"))
     assert not page.url.startswith(address)
 
@@ -168,9 +168,9 @@ def test_who_comes_late_reads_who_was_first(
     other = page.context.new_page()
     other.goto(address)
     other.keyboard.press("a")
-    other.keyboard.press("Control+Enter")
+    conftest.send(other)
     other.wait_for_url(re.compile("done=|/escalations/$"))
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     expect(page.locator("#problem")).to_contain_text(re.compile(r"You aborted this \d+ s ago"))
     expect(page.locator("#problem")).to_contain_text(f"You had written: {reason}")
     expect(page.locator("[data-decision]")).to_have_count(0)
@@ -185,7 +185,7 @@ def test_an_old_password_is_asked_for_on_the_page_and_the_decision_then_goes(
     page.keyboard.press("o")
     page.fill("#typed-again", page.locator("label[for=typed-again] code").inner_text())
     page.fill("#justification", reason)
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     password = page.locator("#step-up-password")
     expect(password).to_be_focused()
     page.keyboard.type("not the password")
@@ -205,7 +205,7 @@ def test_a_lost_session_keeps_the_text_and_leads_back(
     page.keyboard.press("o")
     page.keyboard.type(reason)
     page.context.clear_cookies(name="sessionid")
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     expect(page.locator("#problem")).to_contain_text("You were signed out.")
     page.get_by_role("link", name="Sign in and continue").click()
     page.fill("[name=login]", console.user)
@@ -225,9 +225,9 @@ def test_a_form_of_an_earlier_sign_in_is_renewed(
     page.evaluate(
         "document.querySelector('[data-decision] [name=csrfmiddlewaretoken]').value = 'x'.repeat(64)"
     )
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     expect(page.locator("#problem")).to_contain_text("Send it again.")
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     page.wait_for_url(re.compile("done=|/escalations/$"))
 
 
@@ -239,7 +239,7 @@ def test_a_decision_that_did_not_go_out_keeps_the_page(
     page.keyboard.press("o")
     page.keyboard.type(reason)
     page.route("**/decision/", lambda route: route.abort())
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     expect(page.locator("#problem")).to_contain_text("Not sent. Your text is kept.")
     assert page.url == address
     page.unroute_all()
@@ -265,7 +265,7 @@ def test_a_person_may_go_to_the_timeline_after_a_decision(
     expect(page.get_by_label("After a decision")).to_have_value("timeline")
     page.locator("#s1").focus()
     page.keyboard.press("a")
-    page.keyboard.press("Control+Enter")
+    conftest.send(page)
     page.wait_for_url(f"{console.url}/flows/{made.dfid}/")
     expect(page.get_by_text("Aborted. Nothing will run.")).to_be_visible()
     context.close()

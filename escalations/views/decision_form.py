@@ -97,6 +97,7 @@ def context(
             )
             for action, answer in answers.items()
         ],
+        "can_mark_done": any(action.spec.takes_receipt for action in answers),
         "may_decide": bool(person.roles & policy.DECIDING_ROLES),
         "step_up": step_up,
         "solo": any(isinstance(answer, policy.Allowed) and answer.solo for answer in answers.values()),

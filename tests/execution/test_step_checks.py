@@ -267,6 +267,7 @@ def test_a_receipt_that_does_not_fit_calls_a_person(
     )
     page = sign_in(Role.OPERATOR).get(f"/escalations/{asked().pk}/").content.decode()
     assert "pay/number of the receipt of pay does not fit its schema (HIGH)." in markup.words(page)
+    assert "Mark done records it as done; the following steps run next." in markup.words(page)
     assert isinstance(decide(Action.RESUME), Problem)
     assert not isinstance(decide(action, receipt={"path": "/pay", "number": 1}), Problem)
     if action is Action.MARK_DONE:
@@ -336,6 +337,8 @@ def test_a_precondition_that_fails_undoes_or_pauses(
         assert done.status == "WITH_PERSON"
         page = sign_in(Role.OPERATOR).get(f"/escalations/{asked().pk}/").content.decode()
         assert "The precondition P_FIRST does not hold: Not yet." in markup.words(page)
+        assert "Resume retries this step. Abort undoes the steps completed before it." in markup.words(page)
+        assert "records it as done" not in page
         assert not isinstance(decide(Action.ABORT), Problem)
     assert walk(intent_id) == ["COMPENSATED"]
     assert StepReceipt.objects.filter(intent=intent_id, step="pay").count() == 0

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from audit.access.roles import Role
+from runtime.kernel.workflows import linter
 from runtime.registry.models import Manifest, Workflow
 from runtime.workflows.models import WorkflowPosition
 from runtime.workflows.queries import traffic
@@ -134,6 +135,17 @@ def test_warnings_of_the_linter_are_shown(client: Client) -> None:
     assert "AMBIGUOUS_ROUTERS" not in older
     for unknown in (f"{PAGE}?version=7.0.0", "/workflows/nothing/", f"{PAGE}?version=a%00"):
         assert client.get(unknown).status_code == 404
+
+
+def test_a_stored_workflow_that_is_an_error_by_now_is_listed_as_one(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twice = [{**VALUE, "to": "GENERATE"}, {**VALUE, "id": "again", "to": "TOOL_CALL"}]
+    interrupted_flow.register(version="1.1.0", routers=twice, instructions=INSTRUCTIONS)
+    monkeypatch.setattr(linter, "_WARNINGS", frozenset())
+    page = text_of(client, "/workflows/")
+    assert "1 error" in page
+    assert "warning" not in page
 
 
 def test_a_workflow_that_was_changed_is_not_drawn(client: Client) -> None:

@@ -1,5 +1,6 @@
 """Workflows: their graph with the traffic of the newest flows, their policies, and their versions."""
 
+from collections import Counter
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -7,6 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit.access.permissions import signed_in, tenant_of
+from runtime.contracts.lint_severity import LintSeverity
 from runtime.contracts.workflow import SequenceChecker, WorkflowDocument
 from runtime.core import mismatches
 from runtime.core.views import labels
@@ -106,12 +108,14 @@ def _listed(row: Workflow, followers: int) -> dict[str, Any]:
     if recorded_versions.compare_workflow(row) is not None:
         return {**shown, "is_untrusted": True}
     document = stored_documents.workflow_of(bytes(row.body))
+    weighed = Counter(finding.severity for finding in linter.lint(document))
     return {
         **shown,
         "instructions": len(document.instructions),
         "checkers": len(document.checkers),
         "routers": len(document.routers),
-        "warnings": len(linter.lint(document)),
+        "errors": weighed[LintSeverity.ERROR],
+        "warnings": weighed[LintSeverity.WARNING],
     }
 
 

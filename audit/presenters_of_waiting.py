@@ -28,13 +28,13 @@ PRESENTERS: Final[Mapping[Kind, Presenter]] = {
         "wait",
         Lane.EXECUTION,
         "Callback opened",
-        says("{target} may report the result of attempt {number} until {deadline_at}."),
+        says("The result of attempt {number} may come later from {target}, until {deadline_at}."),
     ),
     Kind.CALLBACK_AWAITED: Presenter(
         "wait",
         Lane.EXECUTION,
         "Taken on by the target",
-        says("Attempt {number} was answered with 202: the target reports the result later."),
+        says("Attempt {number} was answered with 202: the result comes later."),
     ),
     Kind.CALLBACK_PROGRESSED: Presenter(
         "wait", Lane.EXECUTION, "Progress reported", sentences.callback_progressed
@@ -46,12 +46,12 @@ PRESENTERS: Final[Mapping[Kind, Presenter]] = {
         "clock",
         Lane.EXECUTION,
         "Callback overdue",
-        says("The target did not report the result of attempt {number} in time."),
+        says("The result of attempt {number} did not come in time."),
     ),
     Kind.CALLBACK_CLOSED: Presenter(
         "check",
         Lane.EXECUTION,
         "Callback closed",
-        says("Attempt {number} ended by itself: nothing is reported later."),
+        says("Attempt {number} ended by itself: no result comes later."),
     ),
 }

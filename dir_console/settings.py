@@ -204,6 +204,7 @@ CELERY_TASK_ROUTES = {
     "runtime.send_checkpoints": {"queue": "notices"},
     "runtime.send_events": {"queue": "notices"},
     "runtime.look_at_tools": {"queue": "notices"},
+    "runtime.ask_for_results": {"queue": "notices"},
     "runtime.seal": {"queue": "sealer"},
     "runtime.number": {"queue": "sealer"},
 }
@@ -215,6 +216,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "send_events": {"task": "runtime.send_events", "schedule": 1.0, "options": {"expires": 5}},
     "score": {"task": "runtime.score", "schedule": 1.0, "options": {"expires": 5}},
     "look_at_tools": {"task": "runtime.look_at_tools", "schedule": 2.0, "options": {"expires": 10}},
+    "ask_for_results": {"task": "runtime.ask_for_results", "schedule": 1.0, "options": {"expires": 5}},
     "erase_due": {"task": "runtime.erase_due", "schedule": 60.0, "options": {"expires": 50}},
     "replay": {"task": "runtime.replay", "schedule": 1.0, "options": {"expires": 5}},
     "seal": {"task": "runtime.seal", "schedule": 1.0, "options": {"expires": 5}},

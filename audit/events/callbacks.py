@@ -4,7 +4,10 @@ from audit.events.base import At, Event, Id, Kind, Text
 
 
 class CallbackOpened(Event):
-    """An attempt has an address for its result; `token_hash` is the SHA-256 of the secret in it."""
+    """An attempt has an address for its result; `token_hash` is the SHA-256 of the secret in it.
+
+    Where the result is asked for instead, nobody has the secret.
+    """
 
     kind = Kind.CALLBACK_OPENED
     intent_id: Id
@@ -15,11 +18,15 @@ class CallbackOpened(Event):
 
 
 class CallbackAwaited(Event):
-    """The target has taken the call on with 202, and reports the result later."""
+    """The target has taken the call on with 202, and reports the result later.
+
+    `location_hash` is the SHA-256 of the path where the target is asked for the result; null if it reports.
+    """
 
     kind = Kind.CALLBACK_AWAITED
     intent_id: Id
     number: int
+    location_hash: str | None = None
 
 
 class CallbackProgressed(Event):
@@ -45,7 +52,7 @@ class CallbackReported(Event):
 
 
 class CallbackOverdue(Event):
-    """Nothing was reported in time, or a restored database does not say whether something was."""
+    """No result came in time, or a restored database does not say whether one did."""
 
     kind = Kind.CALLBACK_OVERDUE
     intent_id: Id
@@ -53,7 +60,7 @@ class CallbackOverdue(Event):
 
 
 class CallbackClosed(Event):
-    """The call itself came to an end: nothing is reported later."""
+    """The call itself came to an end: no result comes later."""
 
     kind = Kind.CALLBACK_CLOSED
     intent_id: Id

@@ -109,6 +109,20 @@ class CallbackWait(Contract):
     deadline_s: Annotated[int, Field(ge=1, le=2_592_000)]
 
 
+class ResultAsked(Contract):
+    """A target that answers 202 names with `Location` where its result is asked for, every `every_s` seconds.
+
+    Asked until `deadline_s` seconds after the call. `done` and `failed` are conditions over `answer`
+    (`status_code` and `body`, which is empty where it is no JSON object). Without `done`, every JSON object
+    with a 2xx status other than 202 is the result. What is neither is asked for again.
+    """
+
+    deadline_s: Annotated[int, Field(ge=1, le=2_592_000)]
+    every_s: Annotated[int, Field(ge=1, le=3600)] = 30
+    done: Source | None = Field(default=None, exclude_if=is_none)
+    failed: Source | None = Field(default=None, exclude_if=is_none)
+
+
 class ToolCall(Contract):
     """A tool of an MCP server; `arguments` is a CEL map, by default the parameters as they are."""
 
@@ -154,6 +168,7 @@ class Step(Contract):
     on_misfit: ReceiptCheck | None = Field(default=None, exclude_if=is_none)
     human: HumanWork | None = Field(default=None, exclude_if=is_none)
     callback: CallbackWait | None = Field(default=None, exclude_if=is_none)
+    follow: ResultAsked | None = Field(default=None, exclude_if=is_none)
     tool: ToolUse | None = Field(default=None, exclude_if=is_none)
 
     @property
@@ -191,9 +206,12 @@ class Step(Contract):
         return self
 
     @model_validator(mode="after")
-    def _callback_is_asked_of_a_target(self) -> Self:
-        if self.callback is not None and self.executor is not ExecutorKind.HTTP:
-            raise ValueError("callback is of http steps")
+    def _later_result_is_of_a_target(self) -> Self:
+        is_later = self.callback is not None or self.follow is not None
+        if is_later and self.executor is not ExecutorKind.HTTP:
+            raise ValueError("callback and follow are of http steps")
+        if self.callback is not None and self.follow is not None:
+            raise ValueError("the result is either reported (callback) or asked for (follow)")
         return self
 
     @model_validator(mode="after")

@@ -122,7 +122,7 @@ class TargetCallback(models.Model):
     """Where a target reports the result of a call that it has taken on: one for each attempt of such a step.
 
     The token in the address is known here by its SHA-256 alone. `report` and `percent` are those of the
-    newest progress.
+    newest progress. A target that named a `location` is asked there for the result, next at `next_ask_at`.
     """
 
     tenant = models.CharField(max_length=64, default="default")
@@ -139,6 +139,8 @@ class TargetCallback(models.Model):
     percent = models.PositiveSmallIntegerField(null=True, blank=True)
     reported_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    location = models.CharField(max_length=2000, default="", blank=True)
+    next_ask_at = models.DateTimeField(null=True, blank=True)
 
     objects = TenantManager()
 
@@ -168,12 +170,20 @@ class TargetCallback(models.Model):
                 | (Q(report=0, percent__isnull=True) & ~Q(state=states.CallbackState.REPORTED)),
                 name="callback_says_what_was_reported",
             ),
+            models.CheckConstraint(
+                condition=Q(next_ask_at__isnull=True) | ~Q(location=""), name="callback_asked_at_a_place"
+            ),
         )
         indexes = (
             models.Index(
                 fields=("tenant", "deadline_at"),
                 condition=Q(state=states.CallbackState.OPEN),
                 name="callback_open_by_deadline",
+            ),
+            models.Index(
+                fields=("tenant", "next_ask_at"),
+                condition=Q(state=states.CallbackState.OPEN, next_ask_at__isnull=False),
+                name="callback_asked_next",
             ),
         )
 

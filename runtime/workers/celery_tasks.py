@@ -20,7 +20,7 @@ from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
-from runtime.execution.services import tool_looks
+from runtime.execution.services import following, tool_looks
 from runtime.maintenance.services import (
     fact_pruning,
     payload_rounds,
@@ -149,6 +149,15 @@ def look_at_tools() -> None:
     """Look at the MCP servers that are due; beat sends this every two seconds, and any number may run."""
     try:
         tool_looks.look_due()
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.ask_for_results", ignore_result=True)
+def ask_for_results() -> None:
+    """Ask targets for results that are due; beat sends this every second, and any number may run at once."""
+    try:
+        following.ask_due()
     finally:
         connection.close()
 

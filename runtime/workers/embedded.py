@@ -24,7 +24,7 @@ from django.db import DatabaseError, OperationalError, connection
 from audit.sealing.own_key import KeyEndedError
 from runtime.core import clock, ports, transactions
 from runtime.epochs.services import boots, epochs
-from runtime.execution.services import attempting, tool_looks
+from runtime.execution.services import attempting, following, tool_looks
 from runtime.flows.queries import due_intents
 from runtime.maintenance.services import (
     fact_pruning,
@@ -56,6 +56,7 @@ NOTICE_S = 1.0
 EVENTS_S = 1.0
 WITNESS_S = 1.0
 TOOLS_S = 2.0
+RESULTS_S = 1.0
 MARK_S = 2.0
 _LOOK_AHEAD = 50
 _AFTER_ERROR_S = 1.0
@@ -100,6 +101,7 @@ class Drain:
         self._begin("retention", self._erase_due)
         self._begin("replayer", self._replay)
         self._begin("tools", self._look_at_tools)
+        self._begin("results", self._ask_for_results)
         if settings.DIR_WITNESS:
             # Apart from the sealer: a witness that hangs must not keep anything from being signed.
             self._begin("witness", self._send_checkpoints)
@@ -269,6 +271,10 @@ class Drain:
     def _look_at_tools(self) -> None:
         look = partial(tool_looks.look_due, is_stopping=self._stopping.is_set)
         self._repeat("the look at tools", look, every_s=TOOLS_S)
+
+    def _ask_for_results(self) -> None:
+        ask = partial(following.ask_due, is_stopping=self._stopping.is_set)
+        self._repeat("the asker for results", ask, every_s=RESULTS_S)
 
     def _send_checkpoints(self) -> None:
         send = partial(witnessing.send_due, is_stopping=self._stopping.is_set)

@@ -5,6 +5,7 @@ from http.server import BaseHTTPRequestHandler
 from uuid import UUID
 
 import pytest
+from django.db.models import F
 from pytest_django.fixtures import Settings
 
 from audit.verification.verify import Whole, verify_database
@@ -14,9 +15,9 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import CallbackState, FlowState, IntentState
 from runtime.core import transactions
 from runtime.execution.models import TargetCallback
-from runtime.execution.services import attempting, callback_reports
+from runtime.execution.services import attempting, callback_reports, following
 from runtime.flows.models import Attempt, Outcome
-from tests.support import misbehaving_targets, reporting_target, trading_desk
+from tests.support import asked_for_results, misbehaving_targets, reporting_target, trading_desk
 from tests.support.misbehaving_targets import StandIn
 from tests.support.racing import race
 from tests.support.wait_until import until
@@ -100,3 +101,35 @@ def test_a_result_that_races_with_the_record_of_its_202_is_taken_once(
             until(lambda: len(answered) == len(running.seen))
     assert [trading_desk.states(each)[0] for each in intents] == [IntentState.DONE] * RACERS
     assert Outcome.objects.count() == RACERS
+
+
+def test_askers_ask_once_in_a_turn_and_take_one_result(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """Rounds of all workers meet on the same callbacks, and a deadline falls between question and answer."""
+    with asked_for_results.opened() as warehouse:
+        desk = asked_for_results.open_desk(
+            monkeypatch,
+            settings,
+            warehouse,
+            pack_text=asked_for_results.pack(follow="deadline_s: 600, every_s: 3600"),
+        )
+        intents = [desk.accept() for _ in range(RACERS)]
+        for each in intents:
+            attempting.attempt(each, owner="worker")
+        TargetCallback.objects.update(next_ask_at=F("opened_at"))
+        first = TargetCallback.objects.order_by("pk").values_list("pk", flat=True)[0]
+
+        def work(number: int) -> object:
+            if number == 0:
+                return transactions.retry_on_conflict(
+                    lambda: callback_reports.expire(first, even_in_time=True)
+                )
+            return following.ask_due()
+
+        race(RACERS, work)
+        # Of the first the deadline may have come before the question.
+        assert len(intents) - 1 <= len(warehouse.asked) <= len(intents)
+    states = [trading_desk.states(each)[0] for each in intents]
+    assert states.count(IntentState.DONE) >= len(intents) - 1
+    assert Outcome.objects.count() == states.count(IntentState.DONE)

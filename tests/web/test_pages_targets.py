@@ -11,7 +11,14 @@ from runtime.contracts.states import CircuitState, IntentState
 from runtime.core import clock
 from runtime.execution.models import Circuit
 from runtime.flows.models import Intent
-from tests.support import factories, human_tasks, misbehaving_targets, reporting_target, trading_desk
+from tests.support import (
+    asked_for_results,
+    factories,
+    human_tasks,
+    misbehaving_targets,
+    reporting_target,
+    trading_desk,
+)
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -161,3 +168,13 @@ def test_shows_what_a_target_has_taken_on_and_how_far_it_is(
         page = text_of(client, PAGE)
         assert "40 %" in page
         assert str(trading_desk.intent(intent_id).flow_id) in page
+
+
+def test_says_when_a_target_is_asked_next_and_not_where(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    with asked_for_results.opened() as warehouse:
+        human_tasks.attempt(asked_for_results.open_desk(monkeypatch, settings, warehouse).accept())
+        page = text_of(sign_in(Role.AUDITOR), PAGE)
+    assert "asked for, next" in page
+    assert asked_for_results.PLACE not in page

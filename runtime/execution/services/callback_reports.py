@@ -1,11 +1,12 @@
 """What a target reports of a call that it has taken on: its progress, and once the result.
 
-Believed only with the token of the address and a signature by the target's secret. The result is what the
+Believed only with the token of the address and a signature by the target's secret, or as the answer of the
+target itself, asked where it lives (`following`). The result is what the
 call itself would have answered, so all that follows from an answer follows from it.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,6 +23,7 @@ from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.redaction import RedactedIn
 from runtime.contracts.states import AttemptState, CallbackState, Direction, IntentState
+from runtime.contracts.verdict import StepRequest
 from runtime.core import clock, mismatches, transactions
 from runtime.core.mismatches import Mismatch
 from runtime.epochs.services import epochs
@@ -90,23 +92,56 @@ def take(token: str, report: CallbackReport) -> Taken | Problem:
         .values_list("pk", flat=True)
         .first()
     )
-    locked = None if pk is None else _lock(pk)
-    if locked is None:
-        return UNKNOWN
-    row = locked.callback
-    journal = Journal(flow=locked.flow, actor=actors.SYSTEM, at=clock.now())
+    return UNKNOWN if pk is None else _take(pk, report.root)
+
+
+@transactions.retried
+def take_found(pk: int, said: Succeeded | Failed) -> Taken | Problem:
+    """Take the result that a target gave where it was asked for it, or refuse it with a Problem.
+
+    Raises `transactions.BusyError` after three lost races.
+    """
+    return epochs.refuse_while_recovering() or _take(pk, said)
+
+
+def open_for_asking(pk: int) -> tuple[Flow, StepRequest] | None:
+    """The flow and the step of a callback whose target may be asked now; None where it may not.
+
+    In the caller's transaction. One that is not as the ledger has it is noted there, and is not asked again.
+    """
+    locked = _lock(pk)
+    if locked is None or locked.callback.state != CallbackState.OPEN or not _is_current(locked):
+        return None
     unlike = _compare(locked)
     if unlike:
-        journal.add(*(mismatch.event() for mismatch in unlike))
-        journal.write()
+        _change(locked.callback, next_ask_at=None)
+        _note(locked, unlike)
+        return None
+    current = locked.plan.current(locked.intent)
+    return None if current is None else (locked.flow, current.step)
+
+
+def _take(pk: int, said: Progress | Succeeded | Failed) -> Taken | Problem:
+    locked = _lock(pk)
+    if locked is None:
+        return UNKNOWN
+    unlike = _compare(locked)
+    if unlike:
+        _note(locked, unlike)
         return Problem(code=ProblemCode.TAMPERED, detail=TAMPERED)
-    if row.state not in _TAKING:
+    if locked.callback.state not in _TAKING:
         detail = "The result of this call is known. Nothing more is taken at this address."
         return Problem(code=ProblemCode.CALLBACK_CLOSED, detail=detail)
-    said = report.root
+    journal = Journal(flow=locked.flow, actor=actors.SYSTEM, at=clock.now())
     if isinstance(said, Progress):
         return _progress(journal, locked, said)
     return _result(journal, locked, said)
+
+
+def _note(locked: _Locked, unlike: Sequence[Mismatch]) -> None:
+    journal = Journal(flow=locked.flow, actor=actors.SYSTEM, at=clock.now())
+    journal.add(*(mismatch.event() for mismatch in unlike))
+    journal.write()
 
 
 def expire(pk: int, *, even_in_time: bool = False) -> bool:
@@ -127,7 +162,7 @@ def expire(pk: int, *, even_in_time: bool = False) -> bool:
         overdue = Failure(
             category=FailureCategory.CALLBACK_OVERDUE,
             failure_class=FailureClass.UNKNOWN,
-            detail="the target took the call on and reported no result in time; it may have taken effect",
+            detail="the target took the call on and gave no result in time; it may have taken effect",
             status_code=callbacks.ACCEPTED,
         )
         _follow(journal, locked, overdue)
@@ -160,13 +195,27 @@ def _is_current(locked: _Locked) -> bool:
 def _compare(locked: _Locked) -> list[Mismatch]:
     """What of the callback, of its intent or of who may sign for its target is not as the ledger has it."""
     row = locked.callback
-    told = queries.list_payloads(tenant=row.tenant, stream=str(locked.flow.pk), kinds=(Kind.CALLBACK_OPENED,))
-    recorded = next((said for _, said in told if said["token_hash"] == row.token_hash), {})
-    held = {"intent_id": str(row.intent_id), "number": row.number, "target": row.target}
+    told = queries.list_payloads(
+        tenant=row.tenant, stream=str(locked.flow.pk), kinds=(Kind.CALLBACK_OPENED, Kind.CALLBACK_AWAITED)
+    )
+    opened = (said for kind, said in told if kind == Kind.CALLBACK_OPENED)
+    recorded = dict(next((said for said in opened if said["token_hash"] == row.token_hash), {}))
+    for kind, said in told:
+        if kind == Kind.CALLBACK_AWAITED and (said["intent_id"], said["number"]) == (
+            str(row.intent_id),
+            row.number,
+        ):
+            recorded["location"] = said.get("location_hash") or ""
+    held = {
+        "intent_id": str(row.intent_id),
+        "number": row.number,
+        "target": row.target,
+        "location": callbacks.hash_of(row.location) if row.location else "",
+    }
     found: list[Mismatch | None] = [
         mismatches.of_values(f"targetcallback.{name}", str(row.pk), recorded.get(name, ""), value)
         for name, value in held.items()
-        if recorded.get(name) != value
+        if recorded.get(name, "" if name == "location" else None) != value
     ]
     known = recorded_flow.of_flow(tenant=row.tenant, dfid=locked.flow.pk)
     found.append(known.compare_intent(locked.intent))

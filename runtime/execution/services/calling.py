@@ -1,19 +1,20 @@
 """The call itself, outside every transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from audit import canonical
 from runtime.contracts.kind_steps import OnToolError
 from runtime.contracts.policy_kind import OnUnknown
-from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
+from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import Purpose
 from runtime.contracts.verdict import StepRequest
 from runtime.execution.adapters.executors import registry
 from runtime.execution.adapters.executors.call import Executor, RawAnswer, TargetCall
 from runtime.execution.services import callbacks
 from runtime.execution.services.claiming import Claimed
+from runtime.kernel import following
 from runtime.registry.queries.target_endpoints import NOWHERE, TargetEndpoint
 from runtime.stops.services import call_gate
 
@@ -50,13 +51,13 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
         return _unknown_target(f"there is no executor named {step.executor}")
     if step.executor in registry.REMOTE and claim.place is None:
         return _unknown_target(f"there is no target named {step.target}")
-    if callbacks.is_asked(step, claim.direction) and claim.purpose is Purpose.CALL and not claim.callback_url:
+    if callbacks.is_asked(step, claim.direction) and claim.purpose is Purpose.CALL and claim.later is None:
         return Failure(
             category=FailureCategory.CALLBACK_UNAVAILABLE,
             failure_class=FailureClass.TERMINAL,
             detail="nothing was sent: a callback needs DIR_PUBLIC_URL here, and secret_env at the target",
         )
-    place = claim.place or NOWHERE
+    place, answered = claim.place or NOWHERE, list[RawAnswer]()
     call = TargetCall(
         base_url=place.base_url,
         secret_env=place.secret_env,
@@ -68,14 +69,15 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
         timeout_s=limit_s,
         gate=lambda: gate(claim),
         refuses=place.refuses,
-        may_take_on=bool(claim.callback_url),
+        observe=None if claim.later is None else answered.append,
+        may_take_on=claim.later is not None,
         reuses_connection=claim.purpose is Purpose.PROBE or claim.on_unknown is not OnUnknown.PERSON,
         pin=claim.pin,
         note_tool=claim.other_tools.append,
         on_tool_error=step.on_tool_error or OnToolError.UNKNOWN,
     )
     if claim.purpose is Purpose.CALL:
-        return execute(call)
+        return _note_location(claim, place, answered, execute(call))
     # A message of its own: under the call's key a target might answer what it answered then.
     return _probe(execute, replace(call, path=step.probe or "/", key=f"{step.key}-probe-{claim.number}"))
 
@@ -110,6 +112,41 @@ def ask(
         observe=observe,
     )
     return _probe(registry.EXECUTORS[step.executor], question)
+
+
+def ask_result(
+    *,
+    tenant: str,
+    agent_pk: int,
+    step: StepRequest,
+    place: TargetEndpoint,
+    location: str,
+    message: str,
+    traceparent: str,
+) -> RawAnswer | None:
+    """Ask a target for the result of a call that it has taken on; None where no whole answer came.
+
+    No database connection may be in use. `message` names the request, which has no effect.
+
+    Raises:
+        call_gate.ClosedError: a stop holds it back. Nothing was sent.
+    """
+    answered = list[RawAnswer]()
+    registry.EXECUTORS[step.executor](
+        TargetCall(
+            base_url=following.origin_of(place.base_url),
+            secret_env=place.secret_env,
+            method="GET",
+            path=location,
+            body=b"",
+            key=message,
+            traceparent=traceparent,
+            timeout_s=min(step.timeout_s or DEFAULT_TIMEOUT_S, ASKED_TIMEOUT_S),
+            gate=lambda: call_gate.querying(tenant=tenant, agent_pk=agent_pk),
+            observe=answered.append,
+        )
+    )
+    return next((answer for answer in answered if not answer.is_cut), None)
 
 
 def is_unavailable(claim: Claimed, *, lease_left_s: float) -> bool:
@@ -163,11 +200,31 @@ def _probe(execute: Executor, question: TargetCall) -> CallResult:
     return result
 
 
+def _note_location(
+    claim: Claimed, place: TargetEndpoint, answered: Sequence[RawAnswer], result: CallResult
+) -> CallResult:
+    """The result of a call, whose target has named the place of its result where it has taken the call on."""
+    took_on = isinstance(result, Receipt) and result.status_code == callbacks.ACCEPTED
+    if claim.step.follow is None or claim.later is None or not took_on:
+        return result
+    headers = answered[-1].headers if answered else ()
+    location = following.location_of(headers, base_url=place.base_url, path=claim.step.path)
+    if location is None:
+        return Failure(
+            category=FailureCategory.ANSWER_UNREADABLE,
+            failure_class=FailureClass.UNKNOWN,
+            detail="the target took the call on and named no Location of its own to ask; it may take effect",
+            status_code=callbacks.ACCEPTED,
+        )
+    claim.later.locations.append(location)
+    return result
+
+
 def _body(claim: Claimed) -> bytes:
     """The bytes that were rendered at ACCEPT, and where the result may be reported."""
     body = claim.step.body
-    if claim.callback_url:
-        body = {**body, callbacks.MEMBER: claim.callback_url}
+    if claim.later is not None and claim.later.url:
+        body = {**body, callbacks.MEMBER: claim.later.url}
     return canonical.encode(body)
 
 

@@ -80,8 +80,8 @@ class Claimed:
     purpose: Purpose = Purpose.CALL
     on_unknown: OnUnknown = OnUnknown.PERSON
     is_trial: bool = False
-    # Where the target may report the result later; secret, so in no log.
-    callback_url: str = field(default="", repr=False)
+    # How the target may come to its result later, where it may answer 202.
+    later: callbacks.Later | None = None
     # Of a tool, the digest of its pinned description; and the other one at the call (None: it is not listed).
     pin: str | None = None
     other_tools: list[ToolDefinition | None] = field(default_factory=list)
@@ -425,9 +425,8 @@ def _take(
             purpose=purpose,
         )
     )
-    callback_url = ""
-    if purpose is Purpose.CALL and callbacks.is_asked(step, direction) and callbacks.can_be_given(place):
-        callback_url = callbacks.open_callback(journal, intent, step, number=number)
+    may_be_later = purpose is Purpose.CALL and callbacks.can_be_later(step, direction, place)
+    later = callbacks.open_later(journal, intent, step, number=number) if may_be_later else None
     journal.write()
     return Claimed(
         intent_id=intent.pk,
@@ -441,7 +440,7 @@ def _take(
         direction=direction,
         purpose=purpose,
         on_unknown=doubts.on_unknown(current, place),
-        callback_url=callback_url,
+        later=later,
     )
 
 

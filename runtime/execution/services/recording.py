@@ -78,9 +78,11 @@ def _record(claim: Claimed, result: CallResult, jitter: float) -> RecordedCall |
             journal.write()
         return TooLate()
     circuit.report_result(journal, intent, step=claim.step, number=claim.number, result=result)
-    if claim.callback_url:
+    if claim.later is not None:
         if isinstance(result, Receipt) and result.status_code == callbacks.ACCEPTED:
-            awaited = callbacks.await_report(journal, intent, attempt)
+            awaited = callbacks.await_report(
+                journal, intent, attempt, step=claim.step, location="".join(claim.later.locations)
+            )
             journal.write()
             return awaited
         callbacks.close(journal, intent, number=claim.number, result=result)
@@ -237,7 +239,7 @@ def _record_held(
 ) -> None:
     attempt.state, attempt.finished_at = AttemptState.HELD, journal.at
     attempt.save(update_fields=["state", "finished_at"])
-    if claim.callback_url:
+    if claim.later is not None:
         callbacks.close(journal, intent, number=claim.number, result=None)
     circuit.report_result(
         journal, intent, step=claim.step, number=claim.number, result=None, is_unavailable=is_unavailable

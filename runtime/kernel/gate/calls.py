@@ -183,5 +183,6 @@ def _call(
             "probe": probe,
             "fallback": step.id in kind.fallbacks,
             "callback_s": step.callback.deadline_s if step.callback is not None and undoes is None else None,
+            "follow": step.follow if undoes is None else None,
         }
     )

@@ -46,6 +46,7 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "budget": frozenset({"escalation_tokens", "tokens_left", "cost_left_micros", "tool_calls_left"}),
         "time": TIME_FIELDS,
         "intent": frozenset({"intent_id", "step"}),
+        "answer": frozenset({"status_code", "body"}),
         "result": frozenset({"status", "deviations"}),
         "outcome": frozenset(
             {"status", "error_category", "status_code", "step", "attempts", "failures", "deviation"}
@@ -69,6 +70,8 @@ BY_KEY = REQUEST | {"key"}
 RECEIPT = JUDGED | {"receipt"}
 # What the whole execution came to: `receipt` is that of its last step, `steps` has those of all by step.
 ENDED = RECEIPT | {"steps"}
+# What a target says where its result is asked for.
+ANSWERED = frozenset({"answer"})
 # What must hold before a step: `steps` has the receipts of those that are done.
 BEFORE_STEP = JUDGED | {"steps"}
 # Where the result of a step is routed to; `receipt` is empty where there is none.
@@ -117,6 +120,7 @@ def sizes(
         "seen": shapes.FACT,
         "current": shapes.FACT,
         "receipt": shapes.FACT,
+        "answer": shapes.FACT,
         "steps": shapes.FACT,
         **{
             name: shapes.ANYTHING if schema is None else shapes.of_schema(schema, schema)

@@ -137,6 +137,10 @@ def _expressions_of_step(step: Step, place: Place) -> Iterator[Standing]:
         yield from _arguments(step.tool, (*place, "tool"), scope.REQUEST)
         if step.tool.undo is not None:
             yield from _arguments(step.tool.undo, (*place, "tool", "undo"), scope.BY_KEY)
+    for name in ("done", "failed"):
+        asked = None if step.follow is None else getattr(step.follow, name)
+        if asked is not None:
+            yield Standing((*place, "follow", name), asked, scope.ANSWERED)
     for at, one in enumerate(step.preconditions):
         yield Standing((*place, "preconditions", at, "require"), one.require, scope.BEFORE_STEP)
     for at, write in enumerate(step.writes):

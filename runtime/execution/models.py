@@ -171,7 +171,9 @@ class TargetCallback(models.Model):
                 name="callback_says_what_was_reported",
             ),
             models.CheckConstraint(
-                condition=Q(next_ask_at__isnull=True) | ~Q(location=""), name="callback_asked_at_a_place"
+                condition=Q(next_ask_at__isnull=True)
+                | (~Q(location="") & Q(state=states.CallbackState.OPEN)),
+                name="callback_asked_at_a_place_while_open",
             ),
         )
         indexes = (

@@ -1,15 +1,13 @@
-"""Results that are asked for where a target has said: the place, and what an answer there means."""
+"""What an answer means that a target gives where it is asked for the result of a call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from runtime.contracts.kind_steps import ResultAsked
 from runtime.kernel.rules import language
 from runtime.kernel.rules.language import ExpressionError
 
-MAX_LOCATION_CHARS = 2000
 LONGEST_WAIT_S = 3600
 _ACCEPTED, _SUCCESS = 202, 2
 
@@ -20,32 +18,6 @@ class Found(StrEnum):
     DONE = "DONE"
     FAILED = "FAILED"
     OPEN = "OPEN"
-
-
-def location_of(headers: Sequence[tuple[str, str]], *, base_url: str, path: str) -> str | None:
-    """Path and query of the one `Location` of an answer to `path`; None where it is no place of the target.
-
-    A target is asked where it lives, and nowhere else: an address of another host, port or scheme would let
-    it send the console, with its signature, to others.
-    """
-    named = [value for name, value in headers if name.lower() == "location"]
-    if len(named) != 1:
-        return None
-    try:
-        base = urlsplit(base_url)
-        found = urlsplit(urljoin(base_url.rstrip("/") + path, named[0].strip()))
-        is_elsewhere = (found.scheme, found.netloc) != (base.scheme, base.netloc)
-    except ValueError:
-        return None
-    place = (found.path or "/") + (f"?{found.query}" if found.query else "")
-    is_odd = len(place) > MAX_LOCATION_CHARS or not place.isascii() or not place.isprintable()
-    return None if is_elsewhere or is_odd else place
-
-
-def origin_of(base_url: str) -> str:
-    """Scheme, host and port of a target's address."""
-    base = urlsplit(base_url)
-    return f"{base.scheme}://{base.netloc}"
 
 
 def judge(asked: ResultAsked, *, status_code: int, body: Mapping[str, Any] | None) -> Found:

@@ -27,6 +27,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='targetcallback',
-            constraint=models.CheckConstraint(condition=models.Q(('next_ask_at__isnull', True), models.Q(('location', ''), _negated=True), _connector='OR'), name='callback_asked_at_a_place'),
+            constraint=models.CheckConstraint(condition=models.Q(('next_ask_at__isnull', True), models.Q(models.Q(('location', ''), _negated=True), ('state', runtime.contracts.states.CallbackState['OPEN'])), _connector='OR'), name='callback_asked_at_a_place_while_open'),
         ),
     ]

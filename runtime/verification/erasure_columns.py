@@ -47,6 +47,11 @@ TABLE: Final = ColumnTable(
             model="runtime.StepReceipt", flow="intent__flow", columns={"receipt": "what a target answered"}
         ),
         WordColumns(
+            model="runtime.TargetCallback",
+            flow="intent__flow",
+            columns={"location": "where a target said that its result is"},
+        ),
+        WordColumns(
             model="runtime.HumanTask",
             flow="intent__flow",
             columns={

@@ -20,7 +20,7 @@ from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
-from runtime.execution.services import following, tool_looks
+from runtime.execution.services import result_asking, tool_looks
 from runtime.maintenance.services import (
     fact_pruning,
     payload_rounds,
@@ -157,7 +157,7 @@ def look_at_tools() -> None:
 def ask_for_results() -> None:
     """Ask targets for results that are due; beat sends this every second, and any number may run at once."""
     try:
-        following.ask_due()
+        result_asking.ask_due()
     finally:
         connection.close()
 

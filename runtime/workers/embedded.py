@@ -24,7 +24,7 @@ from django.db import DatabaseError, OperationalError, connection
 from audit.sealing.own_key import KeyEndedError
 from runtime.core import clock, ports, transactions
 from runtime.epochs.services import boots, epochs
-from runtime.execution.services import attempting, following, tool_looks
+from runtime.execution.services import attempting, result_asking, tool_looks
 from runtime.flows.queries import due_intents
 from runtime.maintenance.services import (
     fact_pruning,
@@ -273,7 +273,7 @@ class Drain:
         self._repeat("the look at tools", look, every_s=TOOLS_S)
 
     def _ask_for_results(self) -> None:
-        ask = partial(following.ask_due, is_stopping=self._stopping.is_set)
+        ask = partial(result_asking.ask_due, is_stopping=self._stopping.is_set)
         self._repeat("the asker for results", ask, every_s=RESULTS_S)
 
     def _send_checkpoints(self) -> None:

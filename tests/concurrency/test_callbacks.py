@@ -15,7 +15,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import CallbackState, FlowState, IntentState
 from runtime.core import transactions
 from runtime.execution.models import TargetCallback
-from runtime.execution.services import attempting, callback_reports, following
+from runtime.execution.services import attempting, callback_reports, result_asking
 from runtime.flows.models import Attempt, Outcome
 from tests.support import asked_for_results, misbehaving_targets, reporting_target, trading_desk
 from tests.support.misbehaving_targets import StandIn
@@ -125,7 +125,7 @@ def test_askers_ask_once_in_a_turn_and_take_one_result(
                 return transactions.retry_on_conflict(
                     lambda: callback_reports.expire(first, even_in_time=True)
                 )
-            return following.ask_due()
+            return result_asking.ask_due()
 
         race(RACERS, work)
         # Of the first the deadline may have come before the question.

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import DatabaseError, transaction
 from pytest_django.fixtures import Settings
 
@@ -213,6 +214,16 @@ def test_a_place_that_was_changed_is_not_asked(monkeypatch: pytest.MonkeyPatch, 
     [noted] = entries("row:mismatched")
     assert "targetcallback.location" in noted["row"]
     TargetCallback.objects.update(location=PLACE)
+
+
+def test_an_erasure_empties_the_place(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    with opened() as warehouse:
+        intent_id = open_desk(monkeypatch, settings, warehouse).accept()
+        attempt(intent_id)
+        assert ask_after(monkeypatch, 31) == 1
+    flow = str(trading_desk.intent(intent_id).flow_id)
+    call_command("erase_flow", flow, "--reason", "trial")
+    assert TargetCallback.objects.get().location == ""
 
 
 def test_no_log_has_the_place(

@@ -30,7 +30,11 @@ GOOD: dict[str, Any] = {
     "good_when": "result.status == 'SUCCEEDED'",
     "outputs": {"filled": "receipt.filled"},
     "steps": [
-        {**test_linter_kinds.GOOD["steps"][0], "preconditions": [{"id": "P", "require": "params.n > 0"}]},
+        {
+            **test_linter_kinds.GOOD["steps"][0],
+            "preconditions": [{"id": "P", "require": "params.n > 0"}],
+            "follow": {"deadline_s": 60, "done": "answer.body.ok", "failed": "answer.status_code == 410"},
+        },
         {"id": "noted", "executor": "mcp", "target": "notes", "tool": _TOOL},
         *test_linter_kinds.GOOD["steps"][1:],
     ],

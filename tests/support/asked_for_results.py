@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runtime.core import clock
-from runtime.execution.services import following
+from runtime.execution.services import result_asking
 from tests.support import misbehaving_targets, trading_desk
 from tests.support.misbehaving_targets import Answering, Seen, StandIn
 
@@ -89,4 +89,4 @@ def ask_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> int:
     later = clock.now() + timedelta(seconds=seconds)
     with monkeypatch.context() as patched:
         patched.setattr("runtime.core.clock.now", lambda: later)
-        return following.ask_due()
+        return result_asking.ask_due()

@@ -1,8 +1,8 @@
 """What a target reports of a call that it has taken on: its progress, and once the result.
 
 Believed only with the token of the address and a signature by the target's secret, or as the answer of the
-target itself, asked where it lives (`following`). The result is what the
-call itself would have answered, so all that follows from an answer follows from it.
+target itself, asked where it lives (`result_asking`). The result is what the call itself would have answered,
+so all that follows from an answer follows from it.
 """
 
 import random
@@ -110,15 +110,16 @@ def open_for_asking(pk: int) -> tuple[Flow, StepRequest] | None:
     In the caller's transaction. One that is not as the ledger has it is noted there, and is not asked again.
     """
     locked = _lock(pk)
-    if locked is None or locked.callback.state != CallbackState.OPEN or not _is_current(locked):
+    if locked is None or locked.callback.state != CallbackState.OPEN:
         return None
-    unlike = _compare(locked)
+    unlike, current = _compare(locked), locked.plan.current(locked.intent)
+    is_awaited = _is_current(locked) and locked.intent.state == IntentState.AWAITING
+    if not unlike and is_awaited and current is not None:
+        return locked.flow, current.step
+    _change(locked.callback, next_ask_at=None)
     if unlike:
-        _change(locked.callback, next_ask_at=None)
         _note(locked, unlike)
-        return None
-    current = locked.plan.current(locked.intent)
-    return None if current is None else (locked.flow, current.step)
+    return None
 
 
 def _take(pk: int, said: Progress | Succeeded | Failed) -> Taken | Problem:
@@ -199,13 +200,13 @@ def _compare(locked: _Locked) -> list[Mismatch]:
         tenant=row.tenant, stream=str(locked.flow.pk), kinds=(Kind.CALLBACK_OPENED, Kind.CALLBACK_AWAITED)
     )
     opened = (said for kind, said in told if kind == Kind.CALLBACK_OPENED)
-    recorded = dict(next((said for said in opened if said["token_hash"] == row.token_hash), {}))
-    for kind, said in told:
-        if kind == Kind.CALLBACK_AWAITED and (said["intent_id"], said["number"]) == (
-            str(row.intent_id),
-            row.number,
-        ):
-            recorded["location"] = said.get("location_hash") or ""
+    awaited = (said for kind, said in told if kind == Kind.CALLBACK_AWAITED)
+    own = (str(row.intent_id), row.number)
+    place = next((said for said in awaited if (said["intent_id"], said["number"]) == own), {})
+    recorded = {
+        **next((said for said in opened if said["token_hash"] == row.token_hash), {}),
+        "location": place.get("location_hash") or "",
+    }
     held = {
         "intent_id": str(row.intent_id),
         "number": row.number,
@@ -215,7 +216,7 @@ def _compare(locked: _Locked) -> list[Mismatch]:
     found: list[Mismatch | None] = [
         mismatches.of_values(f"targetcallback.{name}", str(row.pk), recorded.get(name, ""), value)
         for name, value in held.items()
-        if recorded.get(name, "" if name == "location" else None) != value
+        if recorded.get(name) != value
     ]
     known = recorded_flow.of_flow(tenant=row.tenant, dfid=locked.flow.pk)
     found.append(known.compare_intent(locked.intent))
@@ -332,7 +333,8 @@ def _change(row: TargetCallback, **columns: Any) -> None:
 
 
 def _end(row: TargetCallback, *, state: CallbackState, at: datetime) -> None:
-    changed = TargetCallback.objects.filter(pk=row.pk, state=row.state).update(state=state, ended_at=at)
+    ended = {"state": state, "ended_at": at, "next_ask_at": None}
+    changed = TargetCallback.objects.filter(pk=row.pk, state=row.state).update(**ended)
     if changed != 1:
         raise transactions.ConcurrentUpdateError
     row.state, row.ended_at = state, at

@@ -1,7 +1,7 @@
 """Calls that a target takes on with 202 and whose result it reports later, or is asked for.
 
 The address is made with the attempt, before the call, since a target may report before its 202 is recorded.
-What it reports is in `callback_reports`; targets that are asked are in `following`. While the target is
+What it reports is in `callback_reports`; targets that are asked are in `result_asking`. While the target is
 awaited the intent is AWAITING: no lease, no window, nothing that ends it but the result or the deadline.
 """
 
@@ -135,7 +135,7 @@ def close(journal: Journal, intent: Intent, *, number: int, result: CallResult |
     if result is not None and not _is_settled(result):
         return
     changed = TargetCallback.objects.filter(intent=intent.pk, number=number, state=CallbackState.OPEN).update(
-        state=CallbackState.CLOSED, ended_at=journal.at
+        state=CallbackState.CLOSED, ended_at=journal.at, next_ask_at=None
     )
     if changed:
         journal.add(events.CallbackClosed(intent_id=str(intent.pk), number=number))

@@ -10,11 +10,11 @@ from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import Purpose
 from runtime.contracts.verdict import StepRequest
+from runtime.execution.adapters import locations
 from runtime.execution.adapters.executors import registry
 from runtime.execution.adapters.executors.call import Executor, RawAnswer, TargetCall
 from runtime.execution.services import callbacks
 from runtime.execution.services.claiming import Claimed
-from runtime.kernel import following
 from runtime.registry.queries.target_endpoints import NOWHERE, TargetEndpoint
 from runtime.stops.services import call_gate
 
@@ -134,7 +134,7 @@ def ask_result(
     answered = list[RawAnswer]()
     registry.EXECUTORS[step.executor](
         TargetCall(
-            base_url=following.origin_of(place.base_url),
+            base_url=locations.origin_of(place.base_url),
             secret_env=place.secret_env,
             method="GET",
             path=location,
@@ -208,7 +208,7 @@ def _note_location(
     if claim.step.follow is None or claim.later is None or not took_on:
         return result
     headers = answered[-1].headers if answered else ()
-    location = following.location_of(headers, base_url=place.base_url, path=claim.step.path)
+    location = locations.location_of(headers, base_url=place.base_url, path=claim.step.path)
     if location is None:
         return Failure(
             category=FailureCategory.ANSWER_UNREADABLE,

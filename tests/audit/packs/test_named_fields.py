@@ -47,6 +47,7 @@ _EXEMPT: Final = {
     (Kind.INTENT_RETURNED, "lifted_digest"): "findings that a person lifted: their decision says which",
     (Kind.INTENT_DELAYED, "undo_digest"): "what a take-back would have restored, and nobody was told",
     (Kind.CALLBACK_OPENED, "token_hash"): "of a secret that only the target has",
+    (Kind.CALLBACK_AWAITED, "location_hash"): "of a place at the target that may hold a secret",
     (Kind.ROW_MISMATCHED, "recorded_digest"): "of bytes that another entry names",
     (Kind.ROW_MISMATCHED, "found_digest"): "of bytes that nothing recorded",
     (Kind.RECORD_EMITTED, "record_hash"): _OF_RECORDS,

@@ -105,14 +105,14 @@ def _begin(pk: int) -> _Question | None:
     at = clock.now()
     row = TargetCallback.objects.filter(pk=pk, state=CallbackState.OPEN, next_ask_at__lte=at).first()
     found = None if row is None else callback_reports.open_for_asking(pk)
-    if row is None or found is None:
+    if row is None or found is None or found[1].follow is None:
         return None
     flow, step = found
-    place = target_endpoints.get_place(tenant=row.tenant, name=row.target)
-    if place is None or step.follow is None:
-        return None
-    next_at = at + timedelta(seconds=step.follow.every_s)
+    next_at = at + timedelta(seconds=found[1].follow.every_s)
     if not TargetCallback.objects.filter(pk=pk, next_ask_at=row.next_ask_at).update(next_ask_at=next_at):
+        return None
+    place = target_endpoints.get_place(tenant=row.tenant, name=row.target)
+    if place is None:
         return None
     return _Question(
         pk=pk,

@@ -111,6 +111,21 @@ def test_only_an_http_step_is_reported_on_later() -> None:
     ]
 
 
+def test_only_an_http_step_is_asked_for_its_result_and_only_in_one_way() -> None:
+    called = {"id": "a", "target": "t", "request": {"path": "/x"}, "follow": {"deadline_s": 60}}
+    follow = read(steps=[called]).steps[0].follow
+    assert follow is not None
+    assert (follow.every_s, follow.done, follow.failed) == (30, None, None)
+    assert places(steps=[{**called, "callback": {"deadline_s": 60}}]) == [("steps", 0)]
+    assert places(steps=[{"id": "a", "executor": "simulated", "follow": {"deadline_s": 60}}]) == [
+        ("steps", 0)
+    ]
+    for name, value in (("every_s", 0), ("every_s", 3601), ("deadline_s", 0)):
+        refused = {**called, "follow": {"deadline_s": 60, name: value}}
+        assert places(steps=[refused]) == [("steps", 0, "follow", name)]
+    assert b"follow" not in read().to_bytes()
+
+
 def test_a_context_is_asked_for_in_one_way() -> None:
     assert places(requires_context=True, context_current="allowed") == [()]
     assert [one[0] for one in places(context_current="refused")] == ["context_current"]

@@ -1,6 +1,5 @@
 """Targets that take a call on with 202 and are asked for its result where they say."""
 
-import json
 import logging
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,7 +13,6 @@ from pytest_django.fixtures import Settings
 from audit import canonical
 from audit.models import LedgerEntry
 from audit.verification import findings
-from runtime.contracts.kind_steps import Step
 from runtime.contracts.states import CallbackState, FlowState, IntentState
 from runtime.core import clock
 from runtime.execution.models import TargetCallback
@@ -235,21 +233,6 @@ def test_no_log_has_the_place(
         ask_after(monkeypatch, 31)
         assert len(warehouse.asked) == 1
     assert "secret-token-1" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("step", "words"),
-    [
-        ({"callback": {"deadline_s": 60}, "follow": {"deadline_s": 60}}, "either reported"),
-        ({"executor": "simulated", "follow": {"deadline_s": 60}}, "of http steps"),
-        ({"follow": {"deadline_s": 60, "every_s": 0}}, "greater than or equal"),
-        ({"follow": {"every_s": 5}}, "deadline_s"),
-    ],
-)
-def test_a_kind_that_asks_for_what_cannot_be_is_refused(step: dict[str, Any], words: str) -> None:
-    made = {"id": "order", "target": "broker", "request": {"path": "/orders"}, **step}
-    with pytest.raises(ValueError, match=words):
-        Step.model_validate_json(json.dumps(made))
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,11 @@ def test_says_when_a_target_is_asked_next_and_not_where(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     with asked_for_results.opened() as warehouse:
-        human_tasks.attempt(asked_for_results.open_desk(monkeypatch, settings, warehouse).accept())
-        page = text_of(sign_in(Role.AUDITOR), PAGE)
+        intent_id = asked_for_results.open_desk(monkeypatch, settings, warehouse).accept()
+        human_tasks.attempt(intent_id)
+        client = sign_in(Role.AUDITOR)
+        page = text_of(client, PAGE)
+        flow = text_of(client, f"/flows/{trading_desk.intent(intent_id).flow_id}/")
     assert "asked for, next" in page
     assert asked_for_results.PLACE not in page
+    assert "Waiting for the target" in flow

@@ -130,6 +130,12 @@ def test_a_rewritten_task_says_so(intent_id: UUID) -> None:
     assert "does not match the ledger" in page(client, f"/tasks/{task.pk}/")
 
 
+def test_the_flow_says_that_a_person_is_waited_for(intent_id: UUID) -> None:
+    flow = page(member(), f"/flows/{trading_desk.intent(intent_id).flow_id}/")
+    assert "Waiting for a person" in flow
+    assert "Waiting for the runtime" not in flow
+
+
 def test_texts_of_agents_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
     text = human_tasks.pack("approve").replace("Look at {quantity} of {symbol}", "<b>Look</b> at {symbol}")
     monkeypatch.setattr(trading_desk, "PACK", text)

@@ -103,11 +103,20 @@ def test_a_person_is_named_and_waited_for_while_evidence_is_revised() -> None:
             entry(kind=Kind.ESCALATION_WITHDRAWN, actor="system", s=60),
             entry(kind=Kind.PROPOSAL_SUBMITTED, actor="user:7", s=120),
             entry(kind=Kind.INTENT_BLOCKED, actor="system", s=180),
+            entry(kind=Kind.TASK_OVERDUE, actor="system", s=240),
+            entry(kind=Kind.CALLBACK_OVERDUE, actor="system", s=300),
         ],
         names={"user:7": "olga"},
         begun_at=NOON,
     )
-    assert [line.wait_for for line in made] == ["", "a person", "a person", "the runtime"]
+    assert [line.wait_for for line in made] == [
+        "",
+        "a person",
+        "a person",
+        "the runtime",
+        "a person",
+        "the target",
+    ]
     assert made[2].summary.startswith("olga proposes K")
 
 

@@ -15,9 +15,11 @@ from audit.verification import verify
 from runtime.contracts import states
 from runtime.core import clock, paging
 from runtime.core.views import labels, query_params, times
+from runtime.execution.services import human_steps
 from runtime.execution.views import saga_steps
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.flows.queries import children, flow_search, recorded_flow, saga_progress
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.queries.recorded_flow import RecordedFlow
 from runtime.flows.views import consultations_shown, duration_bar, erased_words, flow_words, timeline
 from runtime.guards.queries import review_list
@@ -95,7 +97,8 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     page = flow_search.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
     lines = _lines(page.rows, flow=flow, after=after)
     until = None if flow.state in states.ENDED else clock.now()
-    stretches = duration_bar.stretches(lines, until=until, waiting_for=_waiting_for(flow))
+    waiting_for = "" if until is None else _waiting_for(flow)
+    stretches = duration_bar.stretches(lines, until=until, waiting_for=waiting_for)
     context = _head(flow) | {
         "lines": lines,
         "after": after,
@@ -231,7 +234,6 @@ def _head(flow: Flow) -> dict[str, Any]:
         "head_hash": bytes(flow.head_hash).hex(),
         "attempts_left": flow.attempts_allowed - flow.attempts_used,
         "half_done": labels.HALF_DONE if is_half_done else None,
-        "waiting_for": "" if ended else _waiting_for(flow),
     }
 
 
@@ -247,4 +249,13 @@ def _waiting_for(flow: Flow) -> str:
         case states.FlowState.CREATED | states.FlowState.ACTIVE:
             return "the agent"
         case _:
-            return "the runtime"
+            return _awaited(flow)
+
+
+def _awaited(flow: Flow) -> str:
+    """Who has the step at hand: a person or the target that has taken it on, or the runtime."""
+    intent = Intent.objects.filter(flow=flow, state=states.IntentState.AWAITING).first()
+    current = None if intent is None else IntentPlan.of(intent).current(intent)
+    if current is None:
+        return "the runtime"
+    return "a person" if human_steps.is_human(current.step) else "the target"

@@ -61,7 +61,10 @@ _BAD = frozenset(
     }
 )
 
-_WHILE_WITH_PERSON = frozenset({Kind.ESCALATION_REVISED, Kind.ESCALATION_EXPIRED, Kind.ESCALATION_WITHDRAWN})
+_WHILE_WITH_PERSON = frozenset(
+    {Kind.ESCALATION_REVISED, Kind.ESCALATION_EXPIRED, Kind.ESCALATION_WITHDRAWN, Kind.TASK_OVERDUE}
+)
+_WHILE_AT_TARGET = frozenset({Kind.CALLBACK_PROGRESSED, Kind.CALLBACK_REPORTED, Kind.CALLBACK_OVERDUE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +195,11 @@ def _link(kind: str, payload: Mapping[str, Any], stream: str) -> tuple[str, str]
 
 
 def _waited_for(entry: LedgerEntry) -> str:
-    """Return who was waited for: the actor of the entry; a person, while one has the escalation."""
+    """Return who was waited for: the actor of the entry, or who had the case or the call until then."""
     if entry.kind in _WHILE_WITH_PERSON and entry.actor == actors.SYSTEM:
         return "a person"
+    if entry.kind in _WHILE_AT_TARGET:
+        return "the target"
     match entry.actor.partition(":")[0]:
         case "user":
             return "a person"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,9 +10,20 @@ from django.test import Client
 
 from audit import canonical
 from audit.access.roles import Role
+from runtime.advice.models import Consultation
+from runtime.core import clock
 from runtime.flows.models import Verdict
 from runtime.maintenance.queries import decision_metrics
-from tests.support import api_client, calibrated_agent, markup, underwriting, worlds
+from runtime.registry.models import Session
+from tests.support import (
+    api_client,
+    calibrated_agent,
+    consulted_story,
+    factories,
+    markup,
+    underwriting,
+    worlds,
+)
 from tests.support.calibrated_agent import (
     ABORTED,
     MODIFIED,
@@ -175,3 +187,22 @@ def test_the_call_refuses_what_it_cannot_read(ada: Client) -> None:
     for query, status in (({"days": "0"}, 422), ({"days": "x"}, 422), ({"agent": "nobody"}, 404)):
         assert Client().get(CALL, query, headers=headers).status_code == status
     assert Client().get(CALL).status_code == 401
+
+
+def test_an_agent_that_answered_before_the_proposal_was_consulted(db: None) -> None:
+    dfid = consulted_story.tell()
+    session = Session.objects.select_related("agent").get(agent__agent_id="planner")
+    planner = factories.Desk(agent=session.agent, session=session)
+
+    def counted() -> tuple[int | None, int]:
+        found = decision_metrics.measure(tenant="default", agent=session.agent)
+        [rate] = [one for one in found.metrics if one.name == "consultation_rate"]
+        return rate.numerator, rate.denominator
+
+    planner.propose(planner.open())
+    assert counted() == (0, 1)
+    planner.propose(planner.look(dfid))
+    assert counted() == (1, 2)
+    # An answer that came after the proposal did not lead to it.
+    Consultation.objects.filter(answer__isnull=False).update(ended_at=clock.now() + timedelta(days=1))
+    assert counted() == (0, 2)

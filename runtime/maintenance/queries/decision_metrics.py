@@ -12,7 +12,7 @@ from uuid import UUID
 
 from audit import actors, canonical, queries
 from audit.events import Kind
-from runtime.advice.models import RuleOutput
+from runtime.advice.models import Consultation, RuleOutput
 from runtime.contracts.guard import GuardRunState
 from runtime.contracts.ruleset import RuleOutputDocument
 from runtime.contracts.states import Decision, OutcomeStatus
@@ -109,10 +109,7 @@ def _entries(tenant: str, flows: Mapping[UUID, Flow]) -> _Entries:
 
 def _proposals(rows: Sequence[Proposal], ends: Mapping[UUID, Ended]) -> Iterator[ProposalFacts]:
     """Rows whose verdict is what was recorded."""
-    looked = GuardRun.objects.filter(
-        proposal__in=[row.pk for row in rows], state__in=(GuardRunState.CLEAR, GuardRunState.FLAGGED)
-    ).values_list("proposal_id", flat=True)
-    consulted = frozenset(looked)
+    consulted = _consulted(rows)
     for row in rows:
         end = ends.get(row.pk)
         asked = canonical.decode(bytes(row.verdict.input))["proposal"]
@@ -129,6 +126,18 @@ def _proposals(rows: Sequence[Proposal], ends: Mapping[UUID, Ended]) -> Iterator
             is_safe=all(safety) if safety else None,
             is_equal=_is_equal(row),
         )
+
+
+def _consulted(rows: Sequence[Proposal]) -> frozenset[UUID]:
+    """Proposals that a soft guard has judged, or that came after the answer of a consulted agent."""
+    looked = GuardRun.objects.filter(
+        proposal__in=[row.pk for row in rows], state__in=(GuardRunState.CLEAR, GuardRunState.FLAGGED)
+    )
+    answers = Consultation.objects.filter(flow__in={row.flow_id for row in rows}, answer__isnull=False)
+    # The earliest of each flow: it comes last.
+    answered = dict(answers.order_by("-ended_at").values_list("flow_id", "ended_at"))
+    advised = (row.pk for row in rows if row.flow_id in answered and answered[row.flow_id] <= row.received_at)
+    return frozenset((*looked.values_list("proposal_id", flat=True), *advised))
 
 
 def _is_equal(row: Proposal) -> bool:

@@ -44,7 +44,10 @@ WORDS: Final[Mapping[MetricName, Words]] = MappingProxyType(
             "aspects that the rulesets declare, over the rule outputs",
         ),
         _N.CONSULTATION_RATE: Words(
-            "Consultation rate", "IDE 9", "a soft guard was asked and answered", "proposals"
+            "Consultation rate",
+            "IDE 9",
+            "a soft guard answered, or before the proposal another agent that was consulted",
+            "proposals",
         ),
         _N.CALIBRATION_ERROR: Words(
             "Calibration error",
@@ -115,10 +118,6 @@ NOT_MEASURED: Final = (
     (
         "Re-engagement after an execution (IEE 8)",
         "the flow has ended then, and what the agent proposes next is not linked to it",
-    ),
-    (
-        "Consultation of other agents (IDE 9)",
-        "they are in the decision packages of each flow, and counted here are soft guards alone",
     ),
 )
 

@@ -134,8 +134,9 @@ def _consulted(rows: Sequence[Proposal]) -> frozenset[UUID]:
         proposal__in=[row.pk for row in rows], state__in=(GuardRunState.CLEAR, GuardRunState.FLAGGED)
     )
     answers = Consultation.objects.filter(flow__in={row.flow_id for row in rows}, answer__isnull=False)
+    ended = answers.order_by("-ended_at").values_list("flow_id", "ended_at")
     # The earliest of each flow: it comes last.
-    answered = dict(answers.order_by("-ended_at").values_list("flow_id", "ended_at"))
+    answered = {dfid: at for dfid, at in ended if at is not None}
     advised = (row.pk for row in rows if row.flow_id in answered and answered[row.flow_id] <= row.received_at)
     return frozenset((*looked.values_list("proposal_id", flat=True), *advised))
 

@@ -122,6 +122,12 @@ class ResultAsked(Contract):
     done: Source | None = Field(default=None, exclude_if=is_none)
     failed: Source | None = Field(default=None, exclude_if=is_none)
 
+    @model_validator(mode="after")
+    def _is_asked_before_the_deadline(self) -> Self:
+        if self.every_s >= self.deadline_s:
+            raise ValueError("every_s must be below deadline_s: nobody would ask before the deadline")
+        return self
+
 
 class ToolCall(Contract):
     """A tool of an MCP server; `arguments` is a CEL map, by default the parameters as they are."""

@@ -112,7 +112,7 @@ def test_askers_ask_once_in_a_turn_and_take_one_result(
             monkeypatch,
             settings,
             warehouse,
-            pack_text=asked_for_results.pack(follow="deadline_s: 600, every_s: 3600"),
+            pack_text=asked_for_results.pack(follow="deadline_s: 7200, every_s: 3600"),
         )
         intents = [desk.accept() for _ in range(RACERS)]
         for each in intents:

@@ -123,6 +123,8 @@ def test_only_an_http_step_is_asked_for_its_result_and_only_in_one_way() -> None
     for name, value in (("every_s", 0), ("every_s", 3601), ("deadline_s", 0)):
         refused = {**called, "follow": {"deadline_s": 60, name: value}}
         assert places(steps=[refused]) == [("steps", 0, "follow", name)]
+    # The first question would come after the deadline.
+    assert places(steps=[{**called, "follow": {"deadline_s": 30}}]) == [("steps", 0, "follow")]
     assert b"follow" not in read().to_bytes()
 
 

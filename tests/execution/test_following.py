@@ -172,6 +172,8 @@ def test_a_target_that_names_no_place_of_its_own_leaves_a_doubt(
         assert warehouse.asked == []
     assert trading_desk.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
     assert Attempt.objects.get().error_category == "ANSWER_UNREADABLE"
+    # Nothing is waited for: no deadline is missed later.
+    assert TargetCallback.objects.get().state == CallbackState.CLOSED
 
 
 def test_a_stop_keeps_questions_back_and_they_go_out_after_it(

@@ -17,6 +17,7 @@ from audit import actors, canonical, events, ledger, queries
 from audit.events import Kind
 from audit.payload_keys import PayloadClass
 from runtime.contracts.callbacks import CallbackReport, Failed, Progress, Succeeded
+from runtime.contracts.kind_steps import ResultAsked
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -104,8 +105,8 @@ def take_found(pk: int, said: Succeeded | Failed) -> Taken | Problem:
     return epochs.refuse_while_recovering() or _take(pk, said)
 
 
-def open_for_asking(pk: int) -> tuple[Flow, StepRequest] | None:
-    """The flow and the step of a callback whose target may be asked now; None where it may not.
+def open_for_asking(pk: int) -> tuple[Flow, StepRequest, ResultAsked] | None:
+    """Flow, step and its `follow` of a callback whose target may be asked now; None where it may not.
 
     In the caller's transaction. One that is not as the ledger has it is noted there, and is not asked again.
     """
@@ -114,8 +115,8 @@ def open_for_asking(pk: int) -> tuple[Flow, StepRequest] | None:
         return None
     unlike, current = _compare(locked), locked.plan.current(locked.intent)
     is_awaited = _is_current(locked) and locked.intent.state == IntentState.AWAITING
-    if not unlike and is_awaited and current is not None:
-        return locked.flow, current.step
+    if not unlike and is_awaited and current is not None and current.step.follow is not None:
+        return locked.flow, current.step, current.step.follow
     _change(locked.callback, next_ask_at=None)
     if unlike:
         _note(locked, unlike)

@@ -5,7 +5,6 @@ What it reports is in `callback_reports`; targets that are asked are in `result_
 awaited the intent is AWAITING: no lease, no window, nothing that ends it but the result or the deadline.
 """
 
-import hashlib
 import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.urls import reverse
 
-from audit import events
+from audit import canonical, events
 from runtime.contracts.receipt import CallResult, FailureClass, Receipt
 from runtime.contracts.states import AttemptState, CallbackState, Direction, IntentState
 from runtime.contracts.verdict import StepRequest
@@ -44,6 +43,11 @@ class Later:
 
     url: str = field(default="", repr=False)
     locations: list[str] = field(default_factory=list, repr=False)
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether the target is asked; else it reports."""
+        return not self.url
 
 
 def is_asked(step: StepRequest, direction: Direction) -> bool:
@@ -96,7 +100,7 @@ def open_later(journal: Journal, intent: Intent, step: StepRequest, *, number: i
 
 def hash_of(token: str) -> str:
     """What is recorded of a token, or of the path where a target is asked."""
-    return hashlib.sha256(token.encode()).hexdigest()
+    return canonical.digest(token.encode())
 
 
 def await_report(

@@ -58,6 +58,7 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
             detail="nothing was sent: a callback needs DIR_PUBLIC_URL here, and secret_env at the target",
         )
     place, answered = claim.place or NOWHERE, list[RawAnswer]()
+    is_asked_for = claim.later is not None and claim.later.is_asked_for
     call = TargetCall(
         base_url=place.base_url,
         secret_env=place.secret_env,
@@ -69,7 +70,7 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
         timeout_s=limit_s,
         gate=lambda: gate(claim),
         refuses=place.refuses,
-        observe=None if claim.later is None else answered.append,
+        observe=answered.append if is_asked_for else None,
         may_take_on=claim.later is not None,
         reuses_connection=claim.purpose is Purpose.PROBE or claim.on_unknown is not OnUnknown.PERSON,
         pin=claim.pin,
@@ -205,7 +206,7 @@ def _note_location(
 ) -> CallResult:
     """The result of a call, whose target has named the place of its result where it has taken the call on."""
     took_on = isinstance(result, Receipt) and result.status_code == callbacks.ACCEPTED
-    if claim.step.follow is None or claim.later is None or not took_on:
+    if claim.later is None or not claim.later.is_asked_for or not took_on:
         return result
     headers = answered[-1].headers if answered else ()
     location = locations.location_of(headers, base_url=place.base_url, path=claim.step.path)

@@ -85,7 +85,9 @@ def _record(claim: Claimed, result: CallResult, jitter: float) -> RecordedCall |
             )
             journal.write()
             return awaited
-        callbacks.close(journal, intent, number=claim.number, result=result)
+        # Nobody can report the result of a target that is to be asked and named no place.
+        comes_late = None if claim.later.is_asked_for else result
+        callbacks.close(journal, intent, number=claim.number, result=comes_late)
     action = follow_result(journal, intent, plan, attempt, result, on_unknown=claim.on_unknown, jitter=jitter)
     journal.write()
     return RecordedCall(action=action, state=IntentState(intent.state))

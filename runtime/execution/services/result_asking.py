@@ -15,6 +15,7 @@ from django.conf import settings
 
 from audit import canonical
 from runtime.contracts.callbacks import Failed, Succeeded
+from runtime.contracts.kind_steps import ResultAsked
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.contracts.states import CallbackState
 from runtime.contracts.verdict import StepRequest
@@ -39,6 +40,7 @@ class _Question:
     pk: int
     flow: Flow
     step: StepRequest
+    follow: ResultAsked
     place: TargetEndpoint
     location: str
     message: str
@@ -71,7 +73,7 @@ def ask_due(*, is_stopping: Callable[[], bool] = lambda: False) -> int:
 def _ask(row: TargetCallback) -> bool | None:
     """Ask for one result and take it. None where it was not to be asked now, False where no answer came."""
     question = transactions.retry_on_conflict(partial(_begin, row.pk))
-    if question is None or question.step.follow is None:
+    if question is None:
         return None
     transactions.give_back_connection()
     answer = calling.ask_result(
@@ -86,7 +88,7 @@ def _ask(row: TargetCallback) -> bool | None:
     if answer is None:
         return False
     body = _object_of(answer)
-    found = following.judge(question.step.follow, status_code=answer.status_code, body=body)
+    found = following.judge(question.follow, status_code=answer.status_code, body=body)
     match found:
         case Found.OPEN:
             _put_off(question, answer)
@@ -105,10 +107,10 @@ def _begin(pk: int) -> _Question | None:
     at = clock.now()
     row = TargetCallback.objects.filter(pk=pk, state=CallbackState.OPEN, next_ask_at__lte=at).first()
     found = None if row is None else callback_reports.open_for_asking(pk)
-    if row is None or found is None or found[1].follow is None:
+    if row is None or found is None:
         return None
-    flow, step = found
-    next_at = at + timedelta(seconds=found[1].follow.every_s)
+    flow, step, follow = found
+    next_at = at + timedelta(seconds=follow.every_s)
     if not TargetCallback.objects.filter(pk=pk, next_ask_at=row.next_ask_at).update(next_ask_at=next_at):
         return None
     place = target_endpoints.get_place(tenant=row.tenant, name=row.target)
@@ -118,6 +120,7 @@ def _begin(pk: int) -> _Question | None:
         pk=pk,
         flow=flow,
         step=step,
+        follow=follow,
         place=place,
         location=row.location,
         message=f"{step.key}-result-{row.number}-{int(at.timestamp() * 1000)}",
@@ -128,9 +131,9 @@ def _put_off(question: _Question, answer: RawAnswer) -> None:
     """A target that says how long it still needs is not asked before."""
     headers = (value for name, value in answer.headers if name.lower() == "retry-after")
     told_s = retry_after.seconds(next(headers, ""))
-    if told_s is None or question.step.follow is None:
+    if told_s is None:
         return
-    next_at = clock.now() + timedelta(seconds=following.wait_s(question.step.follow, told_s=told_s))
+    next_at = clock.now() + timedelta(seconds=following.wait_s(question.follow, told_s=told_s))
     TargetCallback.objects.filter(pk=question.pk, next_ask_at__isnull=False).update(next_ask_at=next_at)
 
 

@@ -46,7 +46,7 @@ WORDS: Final[Mapping[MetricName, Words]] = MappingProxyType(
         _N.CONSULTATION_RATE: Words(
             "Consultation rate",
             "IDE 9",
-            "a soft guard answered, or before the proposal another agent that was consulted",
+            "a soft guard answered, or an agent that was consulted before the proposal did",
             "proposals",
         ),
         _N.CALIBRATION_ERROR: Words(

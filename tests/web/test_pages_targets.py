@@ -179,6 +179,7 @@ def test_says_when_a_target_is_asked_next_and_not_where(
         client = sign_in(Role.AUDITOR)
         page = text_of(client, PAGE)
         flow = text_of(client, f"/flows/{trading_desk.intent(intent_id).flow_id}/")
-    assert "asked again at" in page
+    assert "asked next at" in page
     assert asked_for_results.PLACE not in page
     assert "Waiting for the target" in flow
+    assert "Awaiting an answer" in flow

@@ -215,6 +215,7 @@ def _intent(intent: Intent, known: RecordedFlow, units: Mapping[str, str]) -> di
     names = people.names_of([step.recorded_by for step in steps])
     return {
         "shown": proposal_presenters.intent_shown(intent, units),
+        "standing": flow_words.AT_REST.get(intent.state, flow_words.UNDER_WAY),
         "steps": saga_steps.of_intent(steps, names=names),
     }
 

@@ -155,7 +155,6 @@ class IntentShown:
     """An intent, its outcome and the receipt; deviations as sentences."""
 
     id: str
-    state: str
     attempts: int
     failures: int
     outcome: Badge | None
@@ -177,7 +176,6 @@ def intent_shown(intent: Intent, units: Mapping[str, str]) -> IntentShown:
     deviations = canonical.decode(bytes(outcome.deviations)) if outcome else []
     return IntentShown(
         id=str(intent.intent_id),
-        state=intent.state,
         attempts=intent.attempts,
         failures=intent.failures,
         outcome=labels.badge(labels.OUTCOMES, outcome.status) if outcome else None,

@@ -35,6 +35,31 @@ tools = [governed_tool(console, kind) for kind in {kinds}]
 # an interrupt; this waits for the decision in the browser and lets the graph go on:
 #     resume_when_decided(graph, config, console)
 """
+_OPENAI_AGENTS: Final = """\
+# pip install "dir-console-client[openai-agents]"
+import asyncio
+import os
+
+from agents import Agent, Runner
+from dir_console_client import AsyncClient
+from dir_console_client.openai_agents import governed_tool, resume_when_decided
+
+settings = {{"agent_id": "{agent_id}", "manifest_version": "{version}", "key": os.environ["DIR_AGENT_KEY"]}}
+
+
+async def main(asked):
+    async with AsyncClient("{url}", **settings) as console:
+        tools = [await governed_tool(console, kind) for kind in {kinds}]
+        agent = Agent(name="{agent_id}", tools=tools)
+        result = await Runner.run(agent, asked)
+        # When a person must decide, the run is interrupted; this waits for the decision in the browser.
+        while result.interruptions:
+            result = await resume_when_decided(agent, result)
+        print(result.final_output)
+
+
+asyncio.run(main("Say here what is to be done."))
+"""
 _MCP: Final = """\
 # In the settings of an MCP client (for example .mcp.json); it puts the key from its environment in place:
 {settings}
@@ -108,6 +133,13 @@ def langgraph(to: Connection) -> str:
     )
 
 
+def openai_agents(to: Connection) -> str:
+    """An agent of the OpenAI Agents SDK with a tool for each kind."""
+    return _OPENAI_AGENTS.format(
+        url=to.url, agent_id=to.agent_id, version=to.version, kinds=json.dumps(list(to.kinds))
+    )
+
+
 def hook(to: Connection) -> str:
     """Settings of a coding agent that asks before it runs a tool."""
     kind = next(iter(to.kinds))
@@ -138,6 +170,7 @@ def mcp(to: Connection) -> str:
 CONFIGURATIONS: Final[Mapping[str, Callable[[Connection], str]]] = {
     "python": python,
     "langgraph": langgraph,
+    "openai-agents": openai_agents,
     "hook": hook,
     "mcp": mcp,
     "topic": topic,

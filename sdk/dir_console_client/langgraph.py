@@ -6,20 +6,18 @@ graph. The graph goes on by `Command(resume=...)`, from `resume_when_decided` or
 value counts for nothing, since the tool asks the console what was decided.
 """
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command, interrupt
 
+from dir_console_client import tool_answers
 from dir_console_client.client import Client
 from dir_console_client.conversation import ProposalFields
 from dir_console_client.models import Status
-
-HELD: Final = "AWAITING_HUMAN_INPUT"
 
 
 def governed_tool(
@@ -50,36 +48,13 @@ def governed_tool(
             "key": f"{thread}:{runtime.tool_call_id}",
         }
         # A node that was interrupted runs again from its beginning: the same key finds the same verdict.
-        verdict = console.propose(
-            kind,
-            params,
-            **named,
-        )
+        verdict = console.propose(kind, params, **named)
         if verdict.is_rejected:
-            return json.dumps({"status": Status.REJECTED, "reasons": verdict.words()})
+            return tool_answers.rejected(verdict.words())
         if verdict.is_held:
-            interrupt(
-                {
-                    "status": HELD,
-                    "dfid": verdict.dfid,
-                    "escalation_id": verdict.escalation_id,
-                    "page": console.escalation_url(str(verdict.escalation_id)),
-                    "kind": kind,
-                    "params": params,
-                    "reasons": verdict.words(),
-                }
-            )
-        result = console.wait(verdict.dfid, timeout_s=timeout_s, verdict=verdict)
-        return json.dumps(
-            {
-                "status": result.status,
-                "effect": result.effect,
-                "receipt": result.receipt,
-                "decision": result.decision,
-                "params": result.params,
-                "reason": result.reason,
-            }
-        )
+            page = console.escalation_url(str(verdict.escalation_id))
+            interrupt(tool_answers.held(verdict, kind, params, page=page))
+        return tool_answers.ended(console.wait(verdict.dfid, timeout_s=timeout_s, verdict=verdict))
 
     return StructuredTool.from_function(
         act,
@@ -107,4 +82,4 @@ def resume_when_decided(
 
 
 def _is_held(value: Any) -> bool:
-    return isinstance(value, Mapping) and value.get("status") == HELD
+    return isinstance(value, Mapping) and value.get("status") == tool_answers.HELD

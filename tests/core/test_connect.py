@@ -38,8 +38,9 @@ def test_it_prints_a_program_with_the_agents_version_and_kind(capsys: pytest.Cap
     assert not Key.objects.exists()
 
 
-def test_it_names_every_kind_as_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "refund-clerk", "--with", "langgraph")
+@pytest.mark.parametrize("framework", ["langgraph", "openai-agents"])
+def test_it_names_every_kind_as_a_tool(capsys: pytest.CaptureFixture[str], framework: str) -> None:
+    text = printed(capsys, "refund-clerk", "--with", framework)
     assert 'governed_tool(console, kind) for kind in ["ISSUE_REFUND"]' in text
     compile(text.partition("\n\n")[2], "printed.py", "exec")
 

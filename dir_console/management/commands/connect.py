@@ -1,4 +1,4 @@
-"""`manage.py connect AGENT_ID --with python|langgraph|hook|mcp|topic`: print what an agent needs."""
+"""`manage.py connect AGENT_ID --with FRAMEWORK`: print what an agent needs."""
 
 from argparse import ArgumentParser
 from typing import Any

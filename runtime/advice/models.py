@@ -73,7 +73,7 @@ class Consultation(models.Model):
     """A question to one provider about the options of a flow, and the message that answered it.
 
     What was asked and answered is not here but in the payloads of both messages. `cost_micros` is what it may
-    cost, in millionths of a cost unit.
+    cost, in millionths of a cost unit. At `counted_at` its end was counted for the provider's health.
     """
 
     consultation_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -90,6 +90,7 @@ class Consultation(models.Model):
     deadline = models.DateTimeField()
     state = models.CharField(max_length=8, choices=ConsultationState.pairs(), default=ConsultationState.ASKED)
     ended_at = models.DateTimeField(null=True, blank=True)
+    counted_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ("consultation_id",)
@@ -105,10 +106,19 @@ class Consultation(models.Model):
                 ),
                 name="consultation_ends_once",
             ),
+            models.CheckConstraint(
+                condition=Q(counted_at__isnull=True) | Q(ended_at__isnull=False),
+                name="consultation_counts_once_ended",
+            ),
         )
         indexes = (
             models.Index(
                 fields=("deadline",), condition=Q(state=ConsultationState.ASKED), name="consultation_to_end"
+            ),
+            models.Index(
+                fields=("ended_at",),
+                condition=Q(ended_at__isnull=False, counted_at__isnull=True),
+                name="consultation_to_count",
             ),
         )
 

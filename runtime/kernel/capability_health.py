@@ -14,6 +14,8 @@ QUARANTINES = 3
 QUARANTINE_S = 300
 # A provider that sends heartbeats and then none for so long is not named.
 SILENT_S = 600
+# Who promises no time is asked for an answer within so long before its silence is a failure.
+PATIENCE_S = 10
 
 
 class ListingState(Choice):
@@ -40,7 +42,7 @@ def after_success(known: Health) -> Health:
 
 
 def after_failure(known: Health, *, at: datetime) -> Health:
-    """It said that it cannot: one of too many leads to a quarantine, or to the end."""
+    """It said that it cannot, or was silent: one of too many leads to a quarantine, or to the end."""
     if state_at(known, at) is not ListingState.LISTED:
         return known
     failures = known.failures + 1
@@ -53,6 +55,15 @@ def after_failure(known: Health, *, at: datetime) -> Health:
         quarantines=known.quarantines + 1,
         until=at + timedelta(seconds=QUARANTINE_S),
     )
+
+
+def had_time(given: timedelta, *, promised_ms: float | None) -> bool:
+    """Whether a provider was given the time in which it says that it answers.
+
+    Otherwise whoever asks for the impossible could have it taken from the list.
+    """
+    promised = timedelta(seconds=PATIENCE_S) if promised_ms is None else timedelta(milliseconds=promised_ms)
+    return given >= promised
 
 
 def state_at(known: Health, at: datetime) -> ListingState:

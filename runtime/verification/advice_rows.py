@@ -9,7 +9,7 @@ from uuid import UUID
 from audit.chain import ChainBreak, time_text
 from audit.events import Kind
 from audit.verification import row_checks
-from audit.verification.row_checks import Entry, Found
+from audit.verification.row_checks import Entry, Found, NotProved
 from runtime.advice.models import Consultation, DecisionPackageRow, RuleOutput
 from runtime.contracts.consultation import ConsultationState
 from runtime.verification.flow_entries import Entries, entries_of, note_extra
@@ -27,6 +27,9 @@ class AdviceRowCheck(row_checks.FlowRows):
             Kind.CONSULTATION_ASKED,
             Kind.CONSULTATION_ENDED,
         }
+    )
+    not_proved = (
+        NotProved("runtime_consultation", ("counted_at",), "when its end was counted for a provider's health"),
     )
 
     def compare(self, flows: Mapping[UUID, Entries]) -> Iterable[ChainBreak]:

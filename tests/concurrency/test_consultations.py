@@ -12,7 +12,8 @@ from runtime.advice.services import consultations
 from runtime.contracts.advice import ConsultRequest
 from runtime.contracts.message_answers import MessageAnswer
 from runtime.contracts.problem import Problem
-from runtime.conversations.services import consulting, sending
+from runtime.conversations.models import Capability
+from runtime.conversations.services import capabilities, consulting, sending
 from runtime.core import transactions
 from runtime.registry.models import Session
 from tests.support import api_client, consulting_desk, racing, talking
@@ -104,3 +105,16 @@ def test_a_deadline_is_passed_once(trader: Caller) -> None:
     ended = racing.race(RACERS, lambda _: consultations.expire(row.pk))
     assert sorted(ended) == [False] * (RACERS - 1) + [True]
     assert ends(dfid) == 1
+
+
+def test_a_silence_counts_once(trader: Caller) -> None:
+    ask(trader.open_flow())
+    consulting_desk.pass_deadlines()
+    rows = list(Consultation.objects.filter(provider__agent_id="voice-one"))
+    rows += Consultation.objects.filter(provider__agent_id="voice-two")
+    for row in rows:
+        consultations.expire(row.pk)
+    counted = racing.race(RACERS, lambda number: capabilities.count_result(rows[number % 2].pk))
+    assert sorted(counted) == [False] * (RACERS - 2) + [True] * 2
+    named = Capability.objects.filter(provider__agent_id__in=["voice-one", "voice-two"])
+    assert set(named.values_list("failures", flat=True)) == {1}

@@ -32,6 +32,14 @@ def test_failures_in_a_row_lead_to_a_quarantine_that_ends() -> None:
     assert failed(1, held, LATER) == Health(failures=1, quarantines=1)
 
 
+@pytest.mark.parametrize(
+    ("given_s", "promised_ms", "had"),
+    [(1, 1000, True), (1, 1001, False), (10, None, True), (9.999, None, False), (0, 0, True), (-1, 0, False)],
+)
+def test_a_provider_is_held_to_the_time_it_promises(given_s: float, promised_ms: int | None, had: bool) -> None:
+    assert health.had_time(timedelta(seconds=given_s), promised_ms=promised_ms) is had
+
+
 def test_a_success_forgets_failures_but_lists_nobody() -> None:
     assert health.after_success(failed(2)) == Health()
     assert health.after_success(failed(3)).state is ListingState.QUARANTINED

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import yaml
+from django.db.models import F
 
 from runtime.advice.models import Consultation
 from runtime.conversations.models import Message
@@ -115,7 +116,8 @@ def say(voice: Caller, choice: str) -> dict[str, Any]:
 
 
 def pass_deadlines() -> None:
-    """Move the deadlines of what was asked into the past, in the rows alone."""
+    """Move what was asked into the past with its deadlines, in the rows alone."""
+    ago = timedelta(hours=1)
     past = clock.now() - timedelta(seconds=1)
-    Consultation.objects.update(deadline=past)
+    Consultation.objects.update(asked_at=F("asked_at") - ago, deadline=F("deadline") - ago)
     Message.objects.filter(consultation__isnull=False).update(expires_at=past)

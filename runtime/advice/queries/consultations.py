@@ -100,6 +100,12 @@ def list_overdue(*, at: datetime, limit: int) -> list[UUID]:
     return list(rows.order_by("deadline").values_list("pk", flat=True)[:limit])
 
 
+def list_uncounted(*, limit: int) -> list[UUID]:
+    """Consultations that have ended and do not count for their providers' health yet, oldest end first."""
+    rows = Consultation.objects.filter(ended_at__isnull=False, counted_at__isnull=True)
+    return list(rows.order_by("ended_at").values_list("pk", flat=True)[:limit])
+
+
 def _opened(said: dict[str, Any], end: dict[str, Any] | None, bodies: dict[str, bytes | None]) -> Opened:
     question = _payload(bodies, said["message_commitment"])
     commitment = None if end is None else end["message_commitment"]

@@ -2,13 +2,16 @@
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from audit import actors, canonical, events, ledger
+from runtime.advice.models import Consultation
+from runtime.contracts.consultation import ConsultationState
 from runtime.contracts.message_payloads import CapabilityAdvertise, HealthStatus, Heartbeat
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.conversations.models import Capability
-from runtime.conversations.queries import capability_list
+from runtime.conversations.queries import capability_list, standing
 from runtime.core import clock, given_reasons, transactions
 from runtime.kernel import capability_health
 from runtime.kernel.capability_health import Health, ListingState
@@ -81,6 +84,27 @@ def hear(*, provider: Agent, beat: Heartbeat, message_id: str, at: datetime) -> 
 
 
 @transactions.retried
+def count_result(consultation_id: UUID) -> bool:
+    """Count how a consultation ended for the health of who was asked; False where that was done already.
+
+    An answer ends a row of failures. A silence is one, where the provider had the time that it promises and
+    nobody held it. An Error is neither: it says why it cannot.
+    """
+    asked = Consultation.objects.select_related("provider").get(pk=consultation_id)
+    locked = Capability.objects.select_for_update(of=("self",)).select_related("provider")
+    row = locked.filter(provider=asked.provider_id, capability=asked.capability).first()
+    at = clock.now()
+    uncounted = Consultation.objects.filter(pk=asked.pk, ended_at__isnull=False, counted_at__isnull=True)
+    if not uncounted.update(counted_at=at):
+        return False
+    if row is not None:
+        health = _after_consultation(row, asked, at)
+        changed = _change(row, health, because=f"CONSULTATION_{asked.state}")
+        _append(row.provider, at, *filter(None, [changed]), actor=actors.SYSTEM)
+    return True
+
+
+@transactions.retried
 def override(
     *, tenant: str, pk: int, state: ListingState | None, seen: str, reason: str, actor: str
 ) -> Capability | Problem:
@@ -124,6 +148,20 @@ def _after(row: Capability, status: HealthStatus, at: datetime) -> Health:
             return capability_health.after_success(known)
         case HealthStatus.DEGRADED:
             return known
+
+
+def _after_consultation(row: Capability, asked: Consultation, at: datetime) -> Health:
+    known = capability_list.health_of(row)
+    if asked.state == ConsultationState.ANSWERED:
+        return capability_health.after_success(known)
+    claims = capability_list.claims_of(row)
+    promised_ms = None if claims is None else capability_list.offered_of(claims).p95_ms
+    is_failure = (
+        asked.state == ConsultationState.OVERDUE
+        and capability_health.had_time(asked.deadline - asked.asked_at, promised_ms=promised_ms)
+        and standing.refuse_work(asked.provider) is None
+    )
+    return capability_health.after_failure(known, at=at) if is_failure else known
 
 
 def _change(row: Capability, health: Health, *, because: str) -> events.CapabilityHealthChanged | None:

@@ -21,7 +21,7 @@ from runtime.contexts.services import usage
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState
 from runtime.conversations.queries import mailboxes
-from runtime.conversations.services import delivering
+from runtime.conversations.services import capabilities, delivering
 from runtime.core import clock, ports, transactions
 from runtime.epochs.services import epochs
 from runtime.execution.queries import unrecorded
@@ -68,6 +68,7 @@ class SweepResult:
     incidents: int = 0
     messages: int = 0
     consultations: int = 0
+    results: int = 0
     lowered: int = 0
     failed: int = 0
 
@@ -127,6 +128,7 @@ def sweep() -> SweepResult:
     incidents = this.result_of("count what rules of incidents ask for", rule_rounds.run) or 0
     messages = this.repair_each(mailboxes.list_overdue(at=at, limit=BATCH), delivering.bury)
     unanswered = this.repair_each(asked.list_overdue(at=at, limit=BATCH), consultations.expire)
+    results = this.repair_each(asked.list_uncounted(limit=BATCH), capabilities.count_result)
     stirred = this.result_of("look for agents to count anew", partial(autonomy_rounds.list_due, at=at))
     lowered = this.repair_each(stirred or (), autonomy_rounds.lower_one)
     due = due_intents.list_due(at=at, limit=_RING_BATCH)
@@ -153,6 +155,7 @@ def sweep() -> SweepResult:
         incidents=incidents,
         messages=messages,
         consultations=unanswered,
+        results=results,
         lowered=lowered,
         failed=this.failed,
     )

@@ -48,7 +48,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "send",
             Lane.PROPOSAL,
             "Proposal submitted",
-            says("{author} proposes {policy_kind} {policy_version}, valid until {valid_until}."),
+            sentences.proposed,
         ),
         Kind.REDACTION_APPLIED: Presenter("lock", Lane.SYSTEM, "Parts not stored", sentences.redacted),
         Kind.VERDICT_GIVEN: Presenter("shield", Lane.VALIDATION, "Verdict given", sentences.verdict),

@@ -113,6 +113,12 @@ def step(payload: Mapping[str, Any]) -> str:
     return f"The agent reported a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
 
 
+def proposed(payload: Mapping[str, Any]) -> str:
+    what = "{author} proposes {policy_kind} {policy_version}, valid until {valid_until}".format(**payload)
+    key = payload.get("signed_by")
+    return f"{what}, signed with its key {key}." if key else f"{what}."
+
+
 def session(payload: Mapping[str, Any]) -> str:
     said = (("instance", payload.get("instance_id")), ("environment", payload.get("environment")))
     claims = ", ".join(f"{name} {value}" for name, value in said if value)

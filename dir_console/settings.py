@@ -262,6 +262,7 @@ DIR_ROW_CHECKS = [
     "runtime.verification.erasure_rows.ErasureRowCheck",
     "runtime.verification.callback_rows.CallbackRowCheck",
     "runtime.verification.advice_rows.AdviceRowCheck",
+    "runtime.verification.signature_rows.SignatureCheck",
     "runtime.verification.registry_rows.RegistryRowCheck",
     "runtime.verification.world_rows.WorldRowCheck",
     "runtime.verification.world_version_rows.WorldVersionCheck",

@@ -111,6 +111,9 @@ class ProposalSubmitted(Event):
     context_ref: str
     valid_until: At
     explain_commitment: str | None = None
+    # Where the agent signed it: the name of its key, and what it signed with the signature.
+    signed_by: str | None = Field(default=None, exclude_if=is_absent)
+    signature_commitment: str | None = Field(default=None, exclude_if=is_absent)
 
 
 class RedactionApplied(Event):

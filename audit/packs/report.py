@@ -30,6 +30,7 @@ _TEXTS: Mapping[str, str] = {
     "words_commitment": f"Context of the task, {_CLAIM}",
     "params_commitment": "Parameters of the proposal",
     "explain_commitment": f"Explanation, {_CLAIM}",
+    "signature_commitment": "What the agent signed of the proposal, with its signature",
     "findings_commitment": "Findings of a soft guard, which decides nothing",
     "text_commitment": "Note",
     "reason_commitment": "Reason of feedback on a decision record",

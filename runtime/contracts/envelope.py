@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from audit.canonical import MAX_SAFE_INTEGER
 from runtime.contracts.api_schemas import FACT_PATH, Body, Dfid, Trigger, UserClaim
+from runtime.contracts.signed_proposal import Signature
 
 MAX_WINDOW_S = 86_400
 MAX_SEEN = 100
@@ -52,6 +53,8 @@ class ProposalEnvelope(Body):
     agent_id: Annotated[str, StringConstraints(max_length=128)] | None = None
     dfid: Annotated[str, StringConstraints(max_length=64)] | None = None
     decision_id: Dfid | None = None
+    # By the `proposal_key` of the manifest, where it has one (`runtime.contracts.signed_proposal`).
+    signature: Signature | None = None
 
 
 class ProposalCall(ProposalEnvelope):

@@ -13,6 +13,7 @@ from runtime.contracts.calibration import ConfidenceUse, is_stated
 from runtime.contracts.consultation import ConsultationBudget
 from runtime.contracts.document import Contract, Id, is_empty, is_none
 from runtime.contracts.kind_types import Environment, KindName, SemVer, Slug
+from runtime.contracts.signed_proposal import PublicKey
 from runtime.contracts.source_labels import Label, LabelRule, LabelSeconds
 
 DEFAULT_RETRY_WINDOW_S = 600
@@ -132,9 +133,9 @@ class ManifestDocument(Contract):
         default=None, exclude_if=is_none
     )
     # Raw Ed25519 public key in base64: with it, only messages that carry its signature are taken.
-    message_key: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{43}=$")] | None = Field(
-        default=None, exclude_if=is_none
-    )
+    message_key: PublicKey | None = Field(default=None, exclude_if=is_none)
+    # The same for proposals.
+    proposal_key: PublicKey | None = Field(default=None, exclude_if=is_none)
     # What it may advertise to other agents; without it, everything.
     advertises: Annotated[tuple[Slug, ...], Field(max_length=200)] | None = Field(
         default=None, exclude_if=is_none

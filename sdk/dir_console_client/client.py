@@ -11,7 +11,7 @@ import httpx2
 
 from dir_console_client import messages as message_calls
 from dir_console_client import tasks as task_calls
-from dir_console_client.conversation import Answer, Call, Conversation, NoAnswer, Pause, Talk
+from dir_console_client.conversation import Answer, Call, Conversation, NoAnswer, Pause, Signer, Talk
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,7 +22,8 @@ class _Settings:
 
     `key` is the agent's key, as an admin issued it; keep it out of code and logs. `manifest_version` is the
     version of the manifest that the agent was built for. `patience_s` bounds how long one call is tried
-    again.
+    again. `signing_key` signs proposals, where the manifest has a `proposal_key`: 32 bytes in base64, as secret
+    as `key`.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class _Settings:
         manifest_version: str = "1.0.0",
         instance_id: str | None = None,
         patience_s: float = 30.0,
+        signing_key: str | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self.conversation = Conversation(
@@ -42,11 +44,19 @@ class _Settings:
             manifest_version=manifest_version,
             instance_id=instance_id,
             patience_s=patience_s,
+            signer=None if signing_key is None else _signer(signing_key),
         )
 
     def escalation_url(self, escalation_id: str) -> str:
         """The page where a person decides."""
         return f"{self.base_url}/escalations/{escalation_id}/"
+
+
+def _signer(signing_key: str) -> Signer:
+    # Most agents sign nothing, and need no cryptography for that.
+    from dir_console_client.signatures import SigningKey
+
+    return SigningKey(signing_key)
 
 
 def _in_thread(

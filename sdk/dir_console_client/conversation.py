@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, Final, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Protocol, TypedDict, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
 from dir_console_client.errors import Refused, SafeMode
@@ -68,6 +68,12 @@ class Answer:
     body: Json
 
 
+class Signer(Protocol):
+    """What signs proposals, such as `dir_console_client.signatures.SigningKey`."""
+
+    def sign(self, *, agent_id: str, idempotency_key: str, path: str, proposal: Json) -> str: ...
+
+
 class NoAnswer(Exception):
     """Thrown into a generator by its driver: the call was refused by the network, broken off, or too slow."""
 
@@ -98,13 +104,17 @@ OnQuestion = Callable[[Question], str | None]
 
 @dataclass
 class Conversation:
-    """What one agent knows of its session. `patience_s` bounds how long one call is tried again."""
+    """What one agent knows of its session. `patience_s` bounds how long one call is tried again.
+
+    `signer` signs proposals, where the agent's manifest has a key for them.
+    """
 
     agent_id: str
     key: str = field(repr=False)
     manifest_version: str
     instance_id: str | None = None
     patience_s: float = 30.0
+    signer: Signer | None = field(default=None, repr=False)
     _token: str = field(default="", repr=False)
     _safe_until: float = 0.0
     _safe_words: str = ""
@@ -216,8 +226,12 @@ class Conversation:
             **{name: more.get(name) for name in ("seen", "confidence", "explain", "decision_id")},
         }
         sent = {name: value for name, value in body.items() if value is not None}
-        key = more.get("key") or str(uuid.uuid4())
-        return verdict_of((yield from self.call("POST", "/proposals", sent, key=key)))
+        key, path = more.get("key") or str(uuid.uuid4()), "/proposals"
+        if self.signer is not None:
+            sent["signature"] = self.signer.sign(
+                agent_id=self.agent_id, idempotency_key=key, path=API + path, proposal=sent
+            )
+        return verdict_of((yield from self.call("POST", path, sent, key=key)))
 
     def wait(
         self,

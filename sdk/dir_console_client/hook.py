@@ -6,7 +6,7 @@ waits here for one. Whatever goes wrong, the tool is denied with words that say 
 
 Settings, from the environment: `DIR_URL`, `DIR_AGENT_ID`, `DIR_AGENT_KEY`; `DIR_HOOK_KIND` (RUN_COMMAND)
 names the policy kind, `DIR_HOOK_WAIT_S` (300) how many seconds to wait for a person, `DIR_MANIFEST_VERSION`
-is 1.0.0.
+is 1.0.0; `DIR_AGENT_SIGNING_KEY` only where the manifest has a `proposal_key`.
 """
 
 import hashlib
@@ -102,6 +102,7 @@ def _client(environment: Mapping[str, str]) -> Client:
         key=environment["DIR_AGENT_KEY"],
         manifest_version=environment.get("DIR_MANIFEST_VERSION", "1.0.0"),
         patience_s=10.0,
+        signing_key=environment.get("DIR_AGENT_SIGNING_KEY"),
     )
 
 

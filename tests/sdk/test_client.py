@@ -1,6 +1,8 @@
 """The client of agents against a real server: actions to their end, one session, keys, and safe mode."""
 
 import asyncio
+import base64
+import secrets
 import threading
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -9,13 +11,14 @@ import pytest
 from dir_console_client import Client, Question, Refused, SafeMode, Status
 from dir_console_client import conversation as conversations
 from dir_console_client.conversation import Call, Conversation
+from dir_console_client.signatures import SigningKey
 
 from escalations.contracts import Action
 from escalations.models import Escalation
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.registry.models import Session
-from tests.sdk.conftest import CODER, Desk
-from tests.support import api_client, misbehaving_targets
+from tests.sdk.conftest import CLERK, CODER, Desk
+from tests.support import api_client, misbehaving_targets, talking
 from tests.support.wait_until import until
 
 SMALL = {"order": "o-17", "cents": 4200, "why": "It arrived broken"}
@@ -33,6 +36,20 @@ def test_what_is_accepted_is_done_once_and_its_receipt_comes_back(desk: Desk) ->
     assert result.receipt["transfer_id"] == "trf_1"
     assert result.words() == "Done."
     assert len(desk.shop.seen) == 1
+
+
+def test_an_agent_that_has_to_sign_does(desk: Desk) -> None:
+    seed = base64.b64encode(secrets.token_bytes(32)).decode()
+    talking.allow(CLERK, proposal_key=SigningKey(seed).public)
+    with desk.client(manifest_version="1.1.0") as console, pytest.raises(Refused, match="proposal_key"):
+        console.propose("ISSUE_REFUND", SMALL)
+    with desk.client(manifest_version="1.1.0", signing_key=seed) as console:
+        verdict = console.propose("ISSUE_REFUND", SMALL, explain="It arrived broken.", confidence=0.875)
+        dfid = console.open_flow("another parcel")
+        context_ref = console.context(dfid).ref
+        other = {**SMALL, "why": "Ä broken lid"}
+        again = console.propose("ISSUE_REFUND", other, dfid=dfid, context_ref=context_ref)
+    assert (verdict.verdict, again.verdict) == ("ACCEPT", "ACCEPT")
 
 
 def test_what_is_rejected_has_reasons_and_no_effect(desk: Desk) -> None:

@@ -16,7 +16,7 @@ from runtime.flows.models import Flow, Intent, Proposal
 from runtime.packs.services import packs
 from runtime.registry.models import Session
 from tests.sdk.conftest import CLERK, CODER, Desk
-from tests.support import api_client
+from tests.support import api_client, talking
 from tests.support.wait_until import until
 
 SMALL = {"order": "o-17", "cents": 4200, "why": "It arrived broken"}
@@ -54,6 +54,14 @@ class Model:
         assert isinstance(answer.structured_content, dict), answer
         assert answer.content
         return answer.structured_content, answer.is_error
+
+
+def test_an_agent_that_has_to_sign_cannot_propose_here(desk: Desk) -> None:
+    talking.allow(CLERK, proposal_key="A" * 43 + "=")
+    refused, is_error = Model(desk).call("issue_refund", SMALL)
+    assert (refused["status"], is_error) == ("UNAUTHORIZED", True)
+    assert "proposal_key" in str(refused)
+    assert not Proposal.objects.exists()
 
 
 @pytest.fixture

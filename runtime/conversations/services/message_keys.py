@@ -1,10 +1,9 @@
-"""Signatures of messages: Ed25519 by the key that the sender's manifest names."""
+"""Signatures of messages, by the key that the sender's manifest names."""
 
-import base64
-import binascii
 from typing import Any
 
-from audit import canonical, signing
+from audit import canonical
+from runtime.core import agent_signatures
 
 
 def signed_bytes(message: dict[str, Any]) -> bytes:
@@ -18,16 +17,7 @@ def verified_key(public_key: str, message: dict[str, Any]) -> str | None:
 
     `public_key` is raw in base64, `message` the decoded envelope.
     """
-    try:
-        key = base64.b64decode(public_key, validate=True)
-    except (binascii.Error, ValueError):
-        return None
     said = signed_bytes(message)
-    for signature in message["headers"].get("signatures", ()):
-        try:
-            given = base64.b64decode(signature["signature"], validate=True)
-        except (binascii.Error, ValueError):
-            continue
-        if signing.is_signed(said, given, key):
-            return signing.key_id_of(key)
-    return None
+    given = (signature["signature"] for signature in message["headers"].get("signatures", ()))
+    names = (agent_signatures.signing_key_of(said, each, public_key=public_key) for each in given)
+    return next(filter(None, names), None)

@@ -30,6 +30,7 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
             "confidence",
             "messages_to",
             "message_key",
+            "proposal_key",
             "advertises",
             "autonomy",
             "environments",

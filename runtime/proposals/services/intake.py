@@ -27,7 +27,8 @@ from runtime.flows.services import flows, locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel.workflows import steps
 from runtime.proposals.queries import gate_facts
-from runtime.proposals.services import apply_verdict, judging
+from runtime.proposals.services import apply_verdict, judging, proposal_signatures
+from runtime.proposals.services.proposal_signatures import Signed
 from runtime.registry.models import Agent, Session
 from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agents, credentials
@@ -73,13 +74,16 @@ def submit(
     if refused is not None:
         return refused
     agent = agents.lock_by_pk(pk=flow.agent_id)
+    signed = proposal_signatures.verify(agent=agent, envelope=envelope, call=call)
+    if isinstance(signed, Problem):
+        return signed
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
     snapshot = gate_facts.get_snapshot(flow=flow, context_ref=envelope.context_ref)
     return decide(
         journal=journal,
         agent=agent,
         session=session,
-        case=Submitted(envelope=envelope, snapshot=snapshot),
+        case=Submitted(envelope=envelope, snapshot=snapshot, signed=signed),
         call=call,
     )
 
@@ -98,7 +102,7 @@ def refuse_unless_open(flow: Flow) -> Problem | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """A proposal, and what it stands on.
+    """A proposal, and what it stands on; `signed` where its agent has to sign it.
 
     `context_ref` names a context that was compiled with it, and `seen` what its snapshot was made of instead.
     `compared` and `counts_other_flows` are those of `judging.judge`.
@@ -106,6 +110,7 @@ class Submitted:
 
     envelope: ProposalEnvelope
     snapshot: SnapshotFacts | None
+    signed: Signed | None
     context_ref: str | None = None
     seen: Mapping[str, int] | None = None
     compared: judging.ComparedRules | None = None
@@ -145,7 +150,7 @@ def decide(
     )
     flow.policy_kind = envelope.policy_kind
     journal.transition(FlowState.VALIDATING)
-    judging.store(judged, journal)
+    judging.store(judged, journal, signed=case.signed)
     if judged.followed is not None and judged.verdict.decision is not Decision.REJECT:
         step = positions.Report(instruction=steps.PROPOSE, input=judged.document.params, output={})
         positions.take(journal, judged.followed, step)

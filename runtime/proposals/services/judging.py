@@ -28,6 +28,7 @@ from runtime.kernel.gate import cedar_facts, obligations, pipeline
 from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
 from runtime.kernel.rules import kind_reads
 from runtime.proposals.queries import gate_facts
+from runtime.proposals.services.proposal_signatures import Signed
 from runtime.registry.models import Agent, Bundle
 from runtime.registry.queries import autonomy_levels
 from runtime.registry.services import autonomy
@@ -274,21 +275,25 @@ def _workflow_then(
     return rules.workflow, asked.facts.workflow, asked.facts.steps
 
 
-def store(judged: Judged, journal: Journal) -> None:
+def store(judged: Judged, journal: Journal, *, signed: Signed | None = None) -> None:
     """Write proposal, bundle and verdict, and add the entries that record them, and the mismatches.
 
+    `signed` is what an agent that has to sign its proposals has signed.
     An agent's row with another level of autonomy than the ledger records is put back: calls are chosen by it.
     """
     proposal, row = judged.proposal, judged.row
     statements.insert([proposal])
     statements.insert([row.bundle], on_conflict=OnConflict.IGNORE)
     statements.insert([row])
-    kept = [judged.document.params, *([proposal.explain] if proposal.explain else [])]
+    kept = {"params": canonical.encode(judged.document.params)}
+    if proposal.explain:
+        kept["explain"] = canonical.encode(proposal.explain)
+    if signed is not None:
+        kept["signature"] = signed.body
     commitments = ledger.commit_payloads(
-        tenant=proposal.flow.tenant,
-        data_class=PayloadClass.PARAMETERS,
-        bodies=[canonical.encode(item) for item in kept],
+        tenant=proposal.flow.tenant, data_class=PayloadClass.PARAMETERS, bodies=list(kept.values())
     )
+    commitment_of = dict(zip(kept, commitments, strict=True))
     journal.rules[str(proposal.proposal_id)] = judged.for_record
     journal.add(
         events.ProposalSubmitted(
@@ -297,10 +302,12 @@ def store(judged: Judged, journal: Journal) -> None:
             policy_kind=proposal.policy_kind,
             policy_version=proposal.policy_version,
             proposal_digest=proposal.digest,
-            params_commitment=commitments[0],
+            params_commitment=commitment_of["params"],
             context_ref=judged.document.context_ref or "",
             valid_until=proposal.valid_until,
-            explain_commitment=commitments[1] if proposal.explain else None,
+            explain_commitment=commitment_of.get("explain"),
+            signed_by=None if signed is None else signed.key_id,
+            signature_commitment=commitment_of.get("signature"),
         )
     )
     redacting.note(journal, judged.redacted, source=RedactedIn.EXPLANATION, about=str(proposal.proposal_id))

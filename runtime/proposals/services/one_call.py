@@ -22,7 +22,7 @@ from runtime.flows.models import Flow
 from runtime.flows.services import delegation, flows, locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.proposals.queries import gate_facts
-from runtime.proposals.services import intake
+from runtime.proposals.services import intake, proposal_signatures
 from runtime.proposals.services.intake import Answered, Submitted
 from runtime.registry.models import Agent, Session
 from runtime.registry.services import agents
@@ -57,6 +57,9 @@ def _submit(
     stored = idempotency.find_response(agent_pk=agent.pk, call=call, makes="proposal", dfid=dfid)
     if stored is not None:
         return Answered(body=stored) if isinstance(stored, bytes) else stored
+    signed = proposal_signatures.verify(agent=agent, envelope=asked, call=call)
+    if isinstance(signed, Problem):
+        return signed
     compared = gate_facts.compare_rules(agent=agent, kind_name=asked.policy_kind)
     refused = _refuse_flow(asked, flow=flow, parent=parent, agent=agent) or _refuse_context(
         asked, compared[0].kind
@@ -77,13 +80,18 @@ def _submit(
     if asked.context_ref is not None:
         snapshot = gate_facts.get_snapshot(flow=journal.flow, context_ref=asked.context_ref)
         case = Submitted(
-            envelope=asked, snapshot=snapshot, compared=compared, counts_other_flows=flow is None
+            envelope=asked,
+            snapshot=snapshot,
+            signed=signed,
+            compared=compared,
+            counts_other_flows=flow is None,
         )
     else:
         frozen = contexts.freeze(journal, agent)
         case = Submitted(
             envelope=asked,
             snapshot=_seen(asked, frozen, journal),
+            signed=signed,
             context_ref=frozen.context_ref,
             seen=asked.seen,
             compared=compared,

@@ -1,4 +1,6 @@
-"""An agent of the OpenAI Agents SDK that refunds: DIR_AGENT_KEY=... python docs/examples/openai_agents_refund.py http://127.0.0.1:8000
+"""An agent of the OpenAI Agents SDK that refunds. To run it:
+
+    DIR_AGENT_KEY=... python docs/examples/openai_agents_refund.py http://127.0.0.1:8000
 
 Its model is a script, so that it needs no key of OpenAI; leave `model` out to use a real one. The refund
 needs a person: decide it in the browser.

@@ -29,7 +29,9 @@ class AdviceRowCheck(row_checks.FlowRows):
         }
     )
     not_proved = (
-        NotProved("runtime_consultation", ("counted_at",), "when its end was counted for a provider's health"),
+        NotProved(
+            "runtime_consultation", ("counted_at",), "when its end was counted for a provider's health"
+        ),
     )
 
     def compare(self, flows: Mapping[UUID, Entries]) -> Iterable[ChainBreak]:

@@ -1,4 +1,4 @@
-"""Signatures of proposals, for `verify_ledger`: what is kept was signed by a key that the agent's manifest has.
+"""Signatures of proposals, for `verify_ledger`: what is kept was signed by a key of the agent's manifests.
 
 The bytes of manifests have a check of their own.
 """
@@ -47,7 +47,9 @@ class SignatureCheck(row_checks.FlowRows):
                 if body:
                     agent_id = agents.get(UUID(entry.stream), "")
                     key = keys.get((agent_id, entry.payload.get("signed_by", "")))
-                    found.same(entry, "proposal.signature", "a signature of it", _said(entry, body, key, params))
+                    found.same(
+                        entry, "proposal.signature", "a signature of it", _said(entry, body, key, params)
+                    )
         return found.breaks
 
 

@@ -22,8 +22,8 @@ class _Settings:
 
     `key` is the agent's key, as an admin issued it; keep it out of code and logs. `manifest_version` is the
     version of the manifest that the agent was built for. `patience_s` bounds how long one call is tried
-    again. `signing_key` signs proposals, where the manifest has a `proposal_key`: 32 bytes in base64, as secret
-    as `key`.
+    again. `signing_key` signs proposals, where the manifest has a `proposal_key`: 32 bytes in base64, as
+    secret as `key`.
     """
 
     def __init__(

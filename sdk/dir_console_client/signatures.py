@@ -1,4 +1,4 @@
-"""Signatures of proposals, for agents whose manifest has a `proposal_key`. Needs `dir-console-client[signing]`.
+"""Signatures of proposals, where the manifest has a `proposal_key`. Needs `dir-console-client[signing]`.
 
 `python -m dir_console_client.signatures` prints a new pair: the private key for the agent's environment, the
 public one for its manifest.

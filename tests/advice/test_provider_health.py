@@ -102,9 +102,7 @@ def test_silence_counts_only_where_there_was_time(
 
 
 @pytest.mark.parametrize("everything", [True, False])
-def test_who_was_stopped_has_not_failed(
-    trader: Caller, voices: dict[str, Caller], everything: bool
-) -> None:
+def test_who_was_stopped_has_not_failed(trader: Caller, voices: dict[str, Caller], everything: bool) -> None:
     ask_anew(trader)
     if everything:
         stops.stop_all(tenant="default", actor="user:1", reason="drill")

@@ -36,7 +36,9 @@ def test_failures_in_a_row_lead_to_a_quarantine_that_ends() -> None:
     ("given_s", "promised_ms", "had"),
     [(1, 1000, True), (1, 1001, False), (10, None, True), (9.999, None, False), (0, 0, True), (-1, 0, False)],
 )
-def test_a_provider_is_held_to_the_time_it_promises(given_s: float, promised_ms: int | None, had: bool) -> None:
+def test_a_provider_is_held_to_the_time_it_promises(
+    given_s: float, promised_ms: int | None, had: bool
+) -> None:
     assert health.had_time(timedelta(seconds=given_s), promised_ms=promised_ms) is had
 
 

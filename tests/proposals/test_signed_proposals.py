@@ -1,4 +1,4 @@
-"""Proposals of an agent whose manifest has a `proposal_key`: taken with its signature, and for that call only."""
+"""Proposals where the manifest has a `proposal_key`: taken with a signature by it, and for that call only."""
 
 import base64
 import secrets
@@ -83,7 +83,9 @@ def test_one_in_a_flow_is_signed_for_its_path(trader: Caller, key: SigningKey) -
 
 def test_each_of_a_batch_is_signed_for_its_place(trader: Caller, key: SigningKey) -> None:
     bodies = [signed(key, at_once(), path=f"{PATH}/batch/{number}") for number in (0, 1, 1)]
-    answers = trader.post("/proposals/batch", {"proposals": bodies}, {"Idempotency-Key": "k-1"}).ok()["answers"]
+    answers = trader.post("/proposals/batch", {"proposals": bodies}, {"Idempotency-Key": "k-1"}).ok()[
+        "answers"
+    ]
     assert [answer["status"] for answer in answers] == [200, 200, 403]
 
 
@@ -125,7 +127,9 @@ def test_a_signature_of_another_form_is_no_proposal(trader: Caller) -> None:
     send(trader, {**at_once(), "signature": "mine"}).problem(422, "INVALID_REQUEST")
 
 
-def test_without_a_key_in_the_manifest_a_signature_counts_for_nothing(trader: Caller, key: SigningKey) -> None:
+def test_without_a_key_in_the_manifest_a_signature_counts_for_nothing(
+    trader: Caller, key: SigningKey
+) -> None:
     talking.allow(proposal_key=None)
     verdict = send(trader, signed(new_key(), at_once())).ok()
     assert "signed_by" not in entry_of(verdict["dfid"]).payload
@@ -150,7 +154,9 @@ def test_a_signature_that_was_let_in_wrongly_is_found(
 
 def test_a_key_that_no_manifest_has_is_found(trader: Caller, key: SigningKey) -> None:
     send(trader, signed(key, at_once())).ok()
-    row = Manifest.objects.get(agent__agent_id=TRADER, activated_at__isnull=False, body__contains=b"proposal_key")
+    row = Manifest.objects.get(
+        agent__agent_id=TRADER, activated_at__isnull=False, body__contains=b"proposal_key"
+    )
     body = canonical.decode(bytes(row.body))
     body["proposal_key"] = new_key().public
     Manifest.objects.filter(pk=row.pk).update(body=canonical.encode(body))

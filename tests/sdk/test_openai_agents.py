@@ -1,4 +1,4 @@
-"""A run of the real OpenAI Agents SDK whose tool acts through the console; its model is the SDK's own script."""
+"""A run of the real OpenAI Agents SDK whose tool acts through the console; its model is a script."""
 
 import asyncio
 import json

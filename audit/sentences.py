@@ -113,10 +113,12 @@ def step(payload: Mapping[str, Any]) -> str:
     return f"The agent reported a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
 
 
+_proposed = says("{author} proposes {policy_kind} {policy_version}, valid until {valid_until}")
+
+
 def proposed(payload: Mapping[str, Any]) -> str:
-    what = "{author} proposes {policy_kind} {policy_version}, valid until {valid_until}".format(**payload)
     key = payload.get("signed_by")
-    return f"{what}, signed with its key {key}." if key else f"{what}."
+    return _proposed(payload) + (f", signed with its key {key}." if key else ".")
 
 
 def session(payload: Mapping[str, Any]) -> str:
@@ -160,7 +162,11 @@ def usage(payload: Mapping[str, Any]) -> str:
         parts.append(f"{payload['cost_usd']} USD")
     if payload.get("tool_calls"):
         parts.append(count(payload["tool_calls"], "tool call"))
-    return f"The agent reported {' and '.join(parts)}."
+    if not payload.get("intent_id"):
+        return f"The agent reported {' and '.join(parts)}."
+    unread = payload.get("unread") or ()
+    missing = f"; its answer does not say {' and '.join(unread)}" if unread else ""
+    return f"Call {payload['number']} used {' and '.join(parts)}, as its answer says{missing}."
 
 
 def opened(payload: Mapping[str, Any]) -> str:

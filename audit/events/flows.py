@@ -88,7 +88,11 @@ class StepReported(Event):
 
 
 class UsageReported(Event):
-    """Deltas as the agent reports them; cost as a decimal string."""
+    """Deltas as the agent reports them; cost as a decimal string.
+
+    With `intent_id` they are read from the answer of the call `number` by the meter of its step; `unread`
+    names what the answer did not say.
+    """
 
     kind = Kind.USAGE_REPORTED
     tokens: int
@@ -96,6 +100,9 @@ class UsageReported(Event):
     tool_calls: int | None = None
     # What the agent says of the model that it used; nobody checks it.
     model: dict[str, Any] | None = None
+    intent_id: Annotated[Id | None, Field(exclude_if=is_absent)] = None
+    number: Annotated[int | None, Field(exclude_if=is_absent)] = None
+    unread: Annotated[Names, Field(exclude_if=is_absent)] = ()
 
 
 class ProposalSubmitted(Event):

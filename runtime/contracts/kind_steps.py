@@ -129,6 +129,23 @@ class ResultAsked(Contract):
         return self
 
 
+class Meter(Contract):
+    """What a call has used, as its answer says: expressions over `answer` (`status_code` and `body`).
+
+    `tokens` gives a number, `cost_usd` dollars as a number or a decimal text. Both are rounded up, to whole
+    tokens and micro-dollars.
+    """
+
+    tokens: Source | None = Field(default=None, exclude_if=is_none)
+    cost_usd: Source | None = Field(default=None, exclude_if=is_none)
+
+    @model_validator(mode="after")
+    def _reads_something(self) -> Self:
+        if self.tokens is None and self.cost_usd is None:
+            raise ValueError("a meter reads tokens, cost_usd or both")
+        return self
+
+
 class ToolCall(Contract):
     """A tool of an MCP server; `arguments` is a CEL map, by default the parameters as they are."""
 
@@ -175,6 +192,7 @@ class Step(Contract):
     human: HumanWork | None = Field(default=None, exclude_if=is_none)
     callback: CallbackWait | None = Field(default=None, exclude_if=is_none)
     follow: ResultAsked | None = Field(default=None, exclude_if=is_none)
+    meter: Meter | None = Field(default=None, exclude_if=is_none)
     tool: ToolUse | None = Field(default=None, exclude_if=is_none)
 
     @property
@@ -207,8 +225,8 @@ class Step(Contract):
         if self.receipt_schema is None:
             raise ValueError("a human step needs a receipt_schema: its form is made from it")
         of_calls = (self.target, self.request, self.compensate, self.probe, self.timeout_s, self.on_misfit)
-        if any(part is not None for part in of_calls):
-            raise ValueError("target, request, compensate, probe, timeout_s and on_misfit are of calls")
+        if any(part is not None for part in (*of_calls, self.meter)):
+            raise ValueError("target, request, compensate, probe, timeout_s, on_misfit and meter are of calls")
         return self
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from runtime.contracts.calibration import UsedConfidence
 from runtime.contracts.document import Contract, is_empty, is_false, is_none
-from runtime.contracts.kind_steps import OnToolError, ResultAsked
+from runtime.contracts.kind_steps import Meter, OnToolError, ResultAsked
 from runtime.contracts.states import Decision, Impact
 
 
@@ -69,7 +69,7 @@ class StepRequest(Contract):
     `compensation` is the call that undoes it, under a key of its own; `probe` is the path that tells by the
     key whether the call has happened. A `fallback` is left out of the walk unless a route runs it. With
     `callback_s` the target may answer 202 and report the result for so many seconds; with `follow` it may
-    answer 202, and is asked for the result where it says. Of a tool of an MCP server `path` is the name, and
+    answer 202, and is asked for the result where it says. `meter` reads from the answer what was used. Of a tool of an MCP server `path` is the name, and
     `body` the arguments.
     """
 
@@ -86,6 +86,7 @@ class StepRequest(Contract):
     fallback: bool = Field(default=False, exclude_if=is_false)
     callback_s: int | None = Field(default=None, exclude_if=is_none)
     follow: ResultAsked | None = Field(default=None, exclude_if=is_none)
+    meter: Meter | None = Field(default=None, exclude_if=is_none)
     # Only of a tool: what an error that it reports itself means.
     on_tool_error: OnToolError | None = Field(default=None, exclude_if=is_none)
 

@@ -121,7 +121,7 @@ class ComputeBudget(models.Model):
 
 
 class UsageReport(models.Model):
-    """One report of deltas by an agent. Only ever added."""
+    """Deltas of what a flow used, by its agent, or by the answer of a `target`. Only ever added."""
 
     tenant = models.CharField(max_length=64, default="default")
     flow = models.ForeignKey("runtime.Flow", on_delete=models.PROTECT, related_name="usage_reports")
@@ -129,6 +129,7 @@ class UsageReport(models.Model):
     tokens = models.PositiveBigIntegerField(default=0)
     cost_micros = models.PositiveBigIntegerField(default=0)
     tool_calls = models.PositiveBigIntegerField(default=0)
+    target = models.CharField(max_length=64, blank=True, default="")
     reported_at = models.DateTimeField()
 
     objects = TenantManager()

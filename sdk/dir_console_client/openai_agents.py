@@ -98,7 +98,7 @@ class Action:
 
 
 async def held_actions(result: RunResult) -> list[dict[str, Any]]:
-    """What interrupted the run and waits for a person, each with `dfid`, `page`, `kind`, `params`, `reasons`."""
+    """What interrupted the run and waits for a person: `dfid`, `page`, `kind`, `params` and `reasons`."""
     held = []
     for item in result.interruptions:
         action, params = _action_of(item), params_of(item.arguments or "")

@@ -111,6 +111,19 @@ def test_only_an_http_step_is_reported_on_later() -> None:
     ]
 
 
+def test_a_meter_reads_something_of_a_call() -> None:
+    called = {"id": "a", "target": "t", "request": {"path": "/x"}, "meter": {"tokens": "1"}}
+    meter = read(steps=[called]).steps[0].meter
+    assert meter is not None
+    assert (meter.tokens, meter.cost_usd) == ("1", None)
+    assert places(steps=[{**called, "meter": {}}]) == [("steps", 0, "meter")]
+    asked = {"group": "desk", "instructions": "Look.", "deadline_s": 60}
+    human = {"id": "a", "executor": "human", "human": asked, "receipt_schema": {"type": "object"}}
+    assert places(steps=[human]) == []
+    assert places(steps=[{**human, "meter": {"tokens": "1"}}]) == [("steps", 0)]
+    assert b"meter" not in read().to_bytes()
+
+
 def test_only_an_http_step_is_asked_for_its_result_and_only_in_one_way() -> None:
     called = {"id": "a", "target": "t", "request": {"path": "/x"}, "follow": {"deadline_s": 60}}
     follow = read(steps=[called]).steps[0].follow

@@ -116,6 +116,16 @@ def test_numbers_agree_with_their_nouns() -> None:
     assert usage({"tokens": 2, "cost_usd": "0.10"}) == "The agent reported 2 tokens and 0.10 USD."
 
 
+def test_what_was_metered_is_told_from_what_an_agent_reports() -> None:
+    usage = presenters.PRESENTERS[Kind.USAGE_REPORTED].sentence
+    said = {"tokens": 2, "cost_usd": None, "intent_id": "i", "number": 1}
+    assert usage(said) == "Call 1 used 2 tokens, as its answer says."
+    unread = {**said, "tokens": 0, "unread": ["tokens", "cost_usd"]}
+    assert usage(unread) == (
+        "Call 1 used 0 tokens, as its answer says; its answer does not say tokens and cost_usd."
+    )
+
+
 def test_a_verdict_names_each_code_once() -> None:
     sentence = presenters.PRESENTERS[Kind.VERDICT_GIVEN].sentence
     reasons = [{"check": "a", "code": "X"}, {"check": "b", "code": "Y"}, {"check": "c", "code": "X"}]

@@ -34,6 +34,7 @@ GOOD: dict[str, Any] = {
             **test_linter_kinds.GOOD["steps"][0],
             "preconditions": [{"id": "P", "require": "params.n > 0"}],
             "follow": {"deadline_s": 60, "done": "answer.body.ok", "failed": "answer.status_code == 410"},
+            "meter": {"tokens": "answer.body.tokens", "cost_usd": "answer.body.cost"},
         },
         {"id": "noted", "executor": "mcp", "target": "notes", "tool": _TOOL},
         *test_linter_kinds.GOOD["steps"][1:],

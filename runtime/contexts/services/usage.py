@@ -3,8 +3,6 @@
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import F
-
 from audit import actors, canonical, events
 from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.facts import ComputeFacts
@@ -20,8 +18,8 @@ from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import budget_rules
 from runtime.kernel.budget_rules import Overspent, Spent
 from runtime.registry.models import Agent
-from runtime.resources.models import ComputeBudget, UsageReport
 from runtime.resources.queries import compute_left
+from runtime.resources.services import compute
 
 
 @transactions.retried
@@ -53,10 +51,10 @@ def report(
             dfid=str(flow.dfid),
         )
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
-    compute = _spend(asked, agent, journal)
-    over = _passed(flow, compute, journal.at)
+    spent = _spend(asked, agent, journal)
+    over = _passed(flow, spent, journal.at)
     stopped = bool(over) and _stop(journal, over)
-    answer = api_schemas.UsageAnswer(state=str(flow.state), **compute_left.left_of(compute, at=journal.at))
+    answer = api_schemas.UsageAnswer(state=str(flow.state), **compute_left.left_of(spent, at=journal.at))
     refusal = _exceeded(flow, stopped=stopped) if over else None
     if repeatable is not None:
         kept = {"refused": refusal is not None, "answer": api_schemas.plain(answer)}
@@ -71,8 +69,8 @@ def stop_overdue(dfid: UUID) -> bool:
     if flow is None or flow.state not in OPEN_TO_PROPOSALS:
         return False
     journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
-    compute = compute_left.get_compute(flow)
-    over = () if compute is None else _passed(flow, compute, journal.at)
+    spent = compute_left.get_compute(flow)
+    over = () if spent is None else _passed(flow, spent, journal.at)
     if not over or not _stop(journal, over):
         return False
     journal.write()
@@ -81,23 +79,7 @@ def stop_overdue(dfid: UUID) -> bool:
 
 def _spend(asked: api_schemas.UsageRequest, agent: Agent, journal: Journal) -> ComputeFacts:
     """Add what is reported to what the flow has used, and record it."""
-    flow = journal.flow
     cost_micros, tool_calls = budget_rules.micros(asked.cost_usd or "0"), asked.tool_calls or 0
-    ComputeBudget.objects.get_or_create(flow=flow)
-    ComputeBudget.objects.filter(flow=flow).update(
-        tokens_used=F("tokens_used") + asked.tokens,
-        cost_used_micros=F("cost_used_micros") + cost_micros,
-        tool_calls_used=F("tool_calls_used") + tool_calls,
-    )
-    UsageReport.objects.create(
-        tenant=flow.tenant,
-        flow=flow,
-        agent=agent,
-        tokens=asked.tokens,
-        cost_micros=cost_micros,
-        tool_calls=tool_calls,
-        reported_at=journal.at,
-    )
     journal.add(
         events.UsageReported(
             tokens=asked.tokens,
@@ -106,13 +88,20 @@ def _spend(asked: api_schemas.UsageRequest, agent: Agent, journal: Journal) -> C
             model=None if asked.model is None else asked.model.model_dump(exclude_none=True) or None,
         )
     )
-    return compute_left.compute_of(ComputeBudget.objects.get(flow=flow))
+    return compute.spend(
+        flow=journal.flow,
+        agent=agent,
+        at=journal.at,
+        tokens=asked.tokens,
+        cost_micros=cost_micros,
+        tool_calls=tool_calls,
+    )
 
 
-def _passed(flow: Flow, compute: ComputeFacts, at: datetime) -> tuple[Overspent, ...]:
+def _passed(flow: Flow, spent: ComputeFacts, at: datetime) -> tuple[Overspent, ...]:
     """The limits that are exceeded. Time is the agent's own: it is paused while others have the flow."""
     found = budget_rules.overspent(
-        compute, opened_at_ms=timestamps.to_ms(flow.opened_at), now_ms=timestamps.to_ms(at)
+        spent, opened_at_ms=timestamps.to_ms(flow.opened_at), now_ms=timestamps.to_ms(at)
     )
     own_turn = flow.state in OPEN_TO_PROPOSALS
     return tuple(item for item in found if own_turn or item.what is not Spent.TIME)

@@ -32,6 +32,7 @@ from runtime.execution.services import (
     doubts,
     held_claims,
     intent_transitions,
+    metering,
     result_rules,
     saga,
 )
@@ -116,6 +117,7 @@ def follow_result(
     decided = result_rules.choose_route(journal, intent, plan, tried=tried, action=follows, jitter=jitter)
     action = decided.action
     kept = _finish(journal, attempt, result, again=action if isinstance(action, RetryAt) else None)
+    metering.charge(journal, intent, plan, attempt, result)
     result_rules.record_route(journal, intent, plan, decided=decided, result=result)
     match action:
         case Succeed(receipt=receipt):

@@ -184,5 +184,6 @@ def _call(
             "fallback": step.id in kind.fallbacks,
             "callback_s": step.callback.deadline_s if step.callback is not None and undoes is None else None,
             "follow": step.follow if undoes is None else None,
+            "meter": step.meter if undoes is None else None,
         }
     )

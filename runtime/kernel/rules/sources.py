@@ -141,6 +141,10 @@ def _expressions_of_step(step: Step, place: Place) -> Iterator[Standing]:
         asked = None if step.follow is None else getattr(step.follow, name)
         if asked is not None:
             yield Standing((*place, "follow", name), asked, scope.ANSWERED)
+    for name in ("tokens", "cost_usd"):
+        read = None if step.meter is None else getattr(step.meter, name)
+        if read is not None:
+            yield Standing((*place, "meter", name), read, scope.ANSWERED)
     for at, one in enumerate(step.preconditions):
         yield Standing((*place, "preconditions", at, "require"), one.require, scope.BEFORE_STEP)
     for at, write in enumerate(step.writes):

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Sum
+from django.db.models import Count, Q, Sum
 from django.db.models.functions import TruncMinute
 
 from runtime.contracts import states
@@ -94,16 +94,19 @@ def list_use(
     return [BudgetWindow(start + number * step, *sums[number]) for number in range(STRETCHES)]
 
 
-def list_use_by_agent(*, tenant: str, now: datetime) -> list[tuple[str, int, int]]:
-    """Agent id, tokens and cost in micro-dollars of the last two hours, the most tokens first."""
+def list_use_by_agent(*, tenant: str, now: datetime) -> list[tuple[str, int, int, bool]]:
+    """Agent id, tokens and cost in micro-dollars of the last two hours, the most tokens first.
+
+    At last whether some of it was read from answers of targets.
+    """
     rows = (
         UsageReport.objects.of(tenant)
         .filter(reported_at__gte=now - WINDOW)
         .values_list("agent__agent_id")
-        .annotate(tokens=Sum("tokens"), cost=Sum("cost_micros"))
+        .annotate(tokens=Sum("tokens"), cost=Sum("cost_micros"), metered=Count("pk", filter=~Q(target="")))
         .order_by("-tokens", "agent__agent_id")[:MOST_SHOWN]
     )
-    return list(rows)
+    return [(agent_id, tokens, micros, bool(metered)) for agent_id, tokens, micros, metered in rows]
 
 
 def list_near_cap(*, tenant: str) -> list[Near]:

@@ -195,15 +195,16 @@ def _caps(compute: Compute | None) -> str:
     return ", ".join(f"{labels.number(value)} {unit}" for value, unit in caps if value is not None)
 
 
-def _by_agent(counted: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
-    most = max((tokens for _, tokens, _ in counted), default=0) or 1
+def _by_agent(counted: list[tuple[str, int, int, bool]]) -> list[dict[str, Any]]:
+    most = max((tokens for _, tokens, *_ in counted), default=0) or 1
     return [
         {
             "agent_id": agent_id,
-            "words": f"{labels.number(tokens)} tokens, {budget_rules.dollars(micros)} USD",
+            "words": f"{labels.number(tokens)} tokens, {budget_rules.dollars(micros)} USD"
+            + (", partly metered" if is_metered else ""),
             "width": max(2, tokens * 100 // most),
         }
-        for agent_id, tokens, micros in counted
+        for agent_id, tokens, micros, is_metered in counted
     ]
 
 

@@ -1,0 +1,54 @@
+"""What a call has used, as its answer says: tokens and dollars, which count for the budget of its flow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from typing import Any, Final
+
+from audit.canonical import MAX_SAFE_INTEGER
+from runtime.contracts.kind_steps import Meter
+from runtime.kernel.budget_rules import MICRO
+from runtime.kernel.rules import language
+from runtime.kernel.rules.language import ExpressionError
+
+TOKENS: Final = "tokens"
+COST: Final = "cost_usd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metered:
+    """What was used, in tokens and micro-dollars, rounded up. `unread` names what the answer does not say."""
+
+    tokens: int = 0
+    cost_micros: int = 0
+    unread: tuple[str, ...] = ()
+
+
+def measure(meter: Meter, *, status_code: int | None, body: Mapping[str, Any]) -> Metered:
+    """What an answer says. An expression that errors, or gives no amount of nothing or more, is unread."""
+    names = {"answer": {"status_code": status_code or 0, "body": dict(body)}}
+    found = {
+        name: _amount(source, names, per_unit=per_unit)
+        for name, source, per_unit in ((TOKENS, meter.tokens, 1), (COST, meter.cost_usd, MICRO))
+        if source is not None
+    }
+    return Metered(
+        tokens=found.get(TOKENS) or 0,
+        cost_micros=found.get(COST) or 0,
+        unread=tuple(name for name, amount in found.items() if amount is None),
+    )
+
+
+def _amount(source: str, names: Mapping[str, Any], *, per_unit: int) -> int | None:
+    """An amount in the smallest unit, rounded up; None for what is none."""
+    try:
+        said = language.compile_expression(source).evaluate(names)
+    except ExpressionError:
+        return None
+    if not language.is_amount(said):
+        return None
+    try:
+        exact = (Decimal(str(said)) * per_unit).to_integral_value(rounding=ROUND_CEILING)
+    except InvalidOperation:
+        return None
+    return int(exact) if 0 <= exact <= MAX_SAFE_INTEGER else None

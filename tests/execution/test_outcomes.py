@@ -155,6 +155,8 @@ def test_an_outcome_that_is_not_allowed_calls_a_person_and_hides_nothing(
         page = text_of(sign_in(Role.OPERATOR), f"/escalations/{case.pk}/")
         assert "HALTED" in page[page.index('name="receipt"') :][:400]
         assert "OUTCOME_NOT_ALLOWED" in page
+        # What is refused for a step that took effect is not offered in words either.
+        assert "retries this step" not in page
         for action in (Action.RESUME, Action.MODIFY):
             refused = decide(intent_id, action, params={"symbol": "ABC", "quantity": 1})
             assert isinstance(refused, Problem)

@@ -79,7 +79,7 @@ def test_an_answer_ends_a_row_of_silences(trader: Caller, voices: dict[str, Call
 def test_who_says_that_it_cannot_has_not_failed(trader: Caller, voices: dict[str, Caller]) -> None:
     ask_anew(trader)
     said = answer(question_to(voices["voice-one"]), None, headers={"message_type": "Error"})
-    said["payload"] = {"code": "TEMPORARILY_UNAVAILABLE", "message": "Not today."}
+    said["payload"] = {"code": "TEMPORARILY_UNAVAILABLE", "message": "Not today.", "retriable": True}
     voices["voice-one"].post("/messages", said).ok(201)
     let_pass()
     assert Consultation.objects.get(provider__agent_id="voice-one").state == "DECLINED"

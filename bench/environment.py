@@ -4,6 +4,7 @@ import base64
 import contextlib
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -123,6 +124,11 @@ def ping(redis_url: str) -> None:
 
     with redis.Redis.from_url(redis_url) as client:
         client.ping()
+
+
+def end_with_what_was_started() -> None:
+    """Let SIGTERM end the servers and databases of this run too, as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def load(stand: Stand, *, base_url: str = "") -> None:

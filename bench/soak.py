@@ -64,6 +64,7 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=0.7, help="of the measured limit (default 0.7)")
     parser.add_argument("--burst", type=float, default=60, help="seconds of ten times as much (default 60)")
     asked = parser.parse_args()
+    environment.end_with_what_was_started()
     with ExitStack() as stack:
         stand = stack.enter_context(
             environment.sqlite()
@@ -115,7 +116,7 @@ class _Plan:
 def _soak(client: Callable[[], Callable[[], None]], counting: Target, plan: _Plan) -> int:
     earlier, tally, samples = len(counting.arrivals), _Tally(), list[_Sample]()
     due: queue.SimpleQueue[float | None] = queue.SimpleQueue()
-    clients = [threading.Thread(target=_act, args=(client, due, tally)) for _ in range(CLIENTS)]
+    clients = [threading.Thread(target=_act, args=(client, due, tally), daemon=True) for _ in range(CLIENTS)]
     for each in clients:
         each.start()
     began, printed = time.monotonic(), 0

@@ -1,7 +1,8 @@
 """What PostgreSQL's planner learns of tables: nothing of bytes that no index holds.
 
 After so many changes a worker of the database samples each table, column by column. Of documents, hashes and
-ciphertexts it learns nothing that a query could use, and reading them is most of what it does.
+ciphertexts it learns nothing that a query could use. Of a sample of the ledger they take a quarter of the
+time, of decision records two thirds, while whoever proposes waits for a core.
 """
 
 from collections.abc import Iterable, Iterator

@@ -3,6 +3,7 @@
 That time is in the cache, which all processes share where there are several.
 """
 
+import time
 from contextlib import suppress
 from datetime import datetime
 from typing import Final
@@ -14,16 +15,24 @@ from runtime.core import clock
 from runtime.maintenance.services import sweeper
 
 FAILING: Final = "runtime.workers.sweep_rounds.failing_since"
+# Rounds come every second; so often one of a process looks for what may be some seconds late, too.
+THOROUGH_S: Final = 5.0
+
+_thorough_at_s = float("-inf")
 
 
 def run() -> None:
     """Sweep once, and note whether something could not be repaired."""
-    swept = sweeper.sweep()
+    global _thorough_at_s  # of this process: where there are several, each takes its turn
+    is_thorough = time.monotonic() - _thorough_at_s >= THOROUGH_S
+    if is_thorough:
+        _thorough_at_s = time.monotonic()
+    swept = sweeper.sweep(is_thorough=is_thorough)
     # The cache is a table of its own, which an installation may lack: it must not cost the round.
     with suppress(DatabaseError):
         if swept.failed:
             cache.add(FAILING, clock.now().isoformat(), timeout=None)
-        elif cache.get(FAILING) is not None:
+        elif is_thorough and cache.get(FAILING) is not None:
             cache.delete(FAILING)
 
 

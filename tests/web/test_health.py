@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from types import SimpleNamespace
@@ -112,6 +113,10 @@ def test_a_sweeper_that_fails_in_every_round_is_not_well(
         cache.set(sweep_rounds.FAILING, long_ago.isoformat())
         sweep_rounds.run()
         assert failing() == {"sweeper": "the sweeper fails in every round: see its log"}
+    monkeypatch.setattr(sweep_rounds, "_thorough_at_s", time.monotonic())
+    sweep_rounds.run()
+    assert "sweeper" in failing(), "a round that leaves something out may have left out what fails"
+    monkeypatch.setattr(sweep_rounds, "_thorough_at_s", float("-inf"))
     sweep_rounds.run()
     assert failing() == {}
 

@@ -6,7 +6,7 @@ own, so that one bad row stops no other.
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
@@ -100,8 +100,11 @@ class _Round:
             return None
 
 
-def sweep() -> SweepResult:
-    """One round over everything; bounded, and safe beside workers and other sweepers."""
+def sweep(*, is_thorough: bool = True) -> SweepResult:
+    """One round over everything; bounded, and safe beside workers and other sweepers.
+
+    One that is not thorough leaves out what nobody waits for: each look costs a question, found or not.
+    """
     this = _Round()
     undecided = this.result_of(
         "compare the ledger with its mark",
@@ -110,25 +113,16 @@ def sweep() -> SweepResult:
     this.repair_each(undecided or (), restores.put_in_doubt)
     at = clock.now()
     orphans = this.repair_each(lost_calls.list_lost(at=at, limit=BATCH), lost_calls.rescue)
-    misread = unrecorded.list_taken_as_refused(tenant=settings.DIR_TENANT, limit=BATCH)
-    this.repair_each(misread, lost_calls.put_in_doubt)
-    idle = due_intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
-    idle_flows = this.repair_each(idle, _abort_idle)
     tasks = this.repair_each(human_steps.list_overdue(at=at, limit=BATCH), human_steps.expire)
     late = this.repair_each(callbacks.list_overdue(at=at, limit=BATCH), callback_reports.expire)
     overdue = resource_facts.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
     overdue_flows = this.repair_each(overdue, usage.stop_overdue)
     lapsed = resource_facts.list_lapsed(at=at, limit=BATCH)
     released = this.repair_each(lapsed, leases.release_lapsed)
-    silent = this.result_of("look for silent agents", partial(watchdog.find_silent_agents, at=at))
-    silences = this.repair_each(silent or (), watchdog.reconcile)
     escalations = this.result_of("expire escalations", ports.expire_escalations) or 0
-    minutes = this.repair_each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute)
-    memberships = this.repair_each(group_members.list_unnoted(limit=BATCH), membership_history.note_one)
     incidents = this.result_of("count what rules of incidents ask for", rule_rounds.run) or 0
     messages = this.repair_each(mailboxes.list_overdue(at=at, limit=BATCH), delivering.bury)
     unanswered = this.repair_each(asked.list_overdue(at=at, limit=BATCH), consultations.expire)
-    results = this.repair_each(asked.list_uncounted(limit=BATCH), capabilities.count_result)
     stirred = this.result_of("look for agents to count anew", partial(autonomy_rounds.list_due, at=at))
     lowered = this.repair_each(stirred or (), autonomy_rounds.lower_one)
     due = due_intents.list_due(at=at, limit=_RING_BATCH)
@@ -139,25 +133,37 @@ def sweep() -> SweepResult:
     guards = [pk for pk, next_at in runs if _is_its_turn(at, next_at)]
     if guards:
         ports.ring_guards(guards)
-    return SweepResult(
+    patient = _sweep_patiently(this, at=at) if is_thorough else SweepResult()
+    return replace(
+        patient,
         orphans=orphans,
         rung=len(rung),
         guards=len(guards),
         escalations=escalations,
-        idle_flows=idle_flows,
         overdue_flows=overdue_flows,
         tasks=tasks,
         callbacks=late,
         leases=released,
-        silences=silences,
-        memberships=memberships,
-        signins=minutes,
         incidents=incidents,
         messages=messages,
         consultations=unanswered,
-        results=results,
         lowered=lowered,
         failed=this.failed,
+    )
+
+
+def _sweep_patiently(this: _Round, *, at: datetime) -> SweepResult:
+    """What may be some seconds late."""
+    misread = unrecorded.list_taken_as_refused(tenant=settings.DIR_TENANT, limit=BATCH)
+    this.repair_each(misread, lost_calls.put_in_doubt)
+    idle = due_intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
+    silent = this.result_of("look for silent agents", partial(watchdog.find_silent_agents, at=at))
+    return SweepResult(
+        idle_flows=this.repair_each(idle, _abort_idle),
+        silences=this.repair_each(silent or (), watchdog.reconcile),
+        signins=this.repair_each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute),
+        memberships=this.repair_each(group_members.list_unnoted(limit=BATCH), membership_history.note_one),
+        results=this.repair_each(asked.list_uncounted(limit=BATCH), capabilities.count_result),
     )
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any, Final
 
-from audit.canonical import MAX_SAFE_INTEGER
 from runtime.contracts.kind_steps import Meter
 from runtime.kernel.budget_rules import MICRO
 from runtime.kernel.rules import language
@@ -13,6 +12,8 @@ from runtime.kernel.rules.language import ExpressionError
 
 TOKENS: Final = "tokens"
 COST: Final = "cost_usd"
+# Tokens, or micro-dollars: a million dollars. Sums of more would outgrow their columns one day.
+MOST: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class Metered:
 
 
 def measure(meter: Meter, *, status_code: int | None, body: Mapping[str, Any]) -> Metered:
-    """What an answer says. An expression that errors, or gives no amount of nothing or more, is unread."""
+    """What an answer says. What an expression gives is unread where it is no amount from nothing to MOST."""
     names = {"answer": {"status_code": status_code or 0, "body": dict(body)}}
     found = {
         name: _amount(source, names, per_unit=per_unit)
@@ -51,4 +52,4 @@ def _amount(source: str, names: Mapping[str, Any], *, per_unit: int) -> int | No
         exact = (Decimal(str(said)) * per_unit).to_integral_value(rounding=ROUND_CEILING)
     except InvalidOperation:
         return None
-    return int(exact) if 0 <= exact <= MAX_SAFE_INTEGER else None
+    return int(exact) if 0 <= exact <= MOST else None

@@ -34,8 +34,6 @@ from runtime.outward.services import sending
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
-# Intents of one message: a worker that dies leaves so many calls in doubt, and no more.
-TOGETHER = 8
 PAUSE_S = 5.0
 FULL_PAUSE_S = 1.0
 LEAST_SWEEP_S = 0.5
@@ -177,7 +175,7 @@ class Ringer(BackgroundSender[int, tuple[Any, UUID | int]]):
                 "the broker cannot be reached (%s); pausing %s s", type(error).__name__, PAUSE_S
             ),
             limit=QUEUE_LIMIT,
-            batch=TOGETHER,
+            batch=embedded.TOGETHER,
             pause_s=PAUSE_S,
         )
         self._numbers = itertools.count()

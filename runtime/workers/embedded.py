@@ -44,6 +44,10 @@ NOTICE_THREADS = 2
 EVENT_THREADS = 2
 # One slow target must not block the rest.
 PER_TARGET = 2
+# Intents of one message: a worker that dies leaves so many calls in doubt, and no more.
+TOGETHER = 8
+# What has been due for longer waits because workers do not keep up.
+LATE_S = 1.0
 POLL_S = 1.0
 SWEEP_S = 1.0
 SEAL_S = 1.0
@@ -319,13 +323,15 @@ def attempt_all(intent_ids: Sequence[UUID], *, owner: str) -> None:
     Where much waits, each intent is rung for again and again, and most messages are about what is done by
     then. A claim that finds this out costs so much that workers would do little else.
     """
-    several = _still_waiting(dict.fromkeys(intent_ids))
-    if not several:
+    asked, behind = _list_waiting(intent_ids)
+    if not asked:
         transactions.give_back_connection()
         return
-    taken = _take_together(several, owner=owner)
+    taken = _take_together([*asked, *behind], owner=owner)
+    # What was not asked for and not claimed is somebody else's by now.
+    several = [*asked, *(taken.keys() - set(asked))]
     if len(several) == 1:
-        attempt_quietly(several[0], owner=owner)
+        attempt_quietly(several[0], owner=owner, taken=taken.get(several[0]))
         return
 
     def work(intent_id: UUID) -> None:
@@ -338,14 +344,25 @@ def attempt_all(intent_ids: Sequence[UUID], *, owner: str) -> None:
         list(threads.map(work, several))
 
 
-def _still_waiting(intent_ids: Collection[UUID]) -> list[UUID]:
+def _list_waiting(intent_ids: Collection[UUID]) -> tuple[list[UUID], list[UUID]]:
+    """Which of these wait, and what waits behind them where workers do not keep up.
+
+    A claim of many costs less than as many claims. Behind them is what calls the same target, and no other,
+    since all of it is waited for together.
+    """
     try:
-        pending = due_intents.list_pending(intent_ids=intent_ids, at=clock.now())
+        at = clock.now()
+        waiting = due_intents.list_pending(intent_ids=intent_ids, at=at)
+        asked = [each.intent_id for each in waiting]
+        room = TOGETHER - len(asked)
+        if not waiting or room <= 0 or at - waiting[0].next_at < timedelta(seconds=LATE_S):
+            return asked, []
+        found = due_intents.list_due(at=at, limit=room, without=asked, target=waiting[0].target)
+        return asked, [each.intent_id for each in found]
     except DatabaseError as error:
         _log.warning("which of %s intents wait is not known: %s", len(intent_ids), error)
         connection.close()
-        return []
-    return [intent_id for intent_id in intent_ids if intent_id in pending]
+        return [], []
 
 
 def _owner() -> str:

@@ -105,6 +105,45 @@ def test_a_message_about_what_is_done_costs_one_question_and_the_rest_of_it_is_a
     assert [trading_desk.states(one) for one in (later, last)] == [WAITING, DONE]
 
 
+def test_what_workers_do_not_keep_up_with_is_claimed_together_whatever_was_rung_for(
+    desk: trading_desk.Desk, target: misbehaving_targets.StandIn
+) -> None:
+    late = clock.now() - timedelta(seconds=embedded.LATE_S + 1)
+    waiting = [desk.accept() for _ in range(embedded.TOGETHER + 2)]
+    elsewhere = desk.accept()
+    Intent.objects.filter(pk__in=waiting).update(next_at=late)
+    Intent.objects.filter(pk=elsewhere).update(next_at=late, target="another")
+    embedded.attempt_all(waiting[-1:], owner="worker")
+    assert len(target.seen) == embedded.TOGETHER, "as many as one message may have, and of this target"
+    assert trading_desk.states(waiting[-1]) == DONE
+    assert trading_desk.states(elsewhere) == WAITING
+    fresh = [desk.accept() for _ in range(2)]
+    embedded.attempt_all(fresh[:1], owner="worker")
+    assert [trading_desk.states(one) for one in fresh] == [DONE, WAITING], "nobody is behind here"
+    assert isinstance(verify_database(), Whole)
+
+
+def test_workers_that_catch_up_call_each_intent_once(
+    desk: trading_desk.Desk, target: misbehaving_targets.StandIn
+) -> None:
+    waiting = [desk.accept() for _ in range(12)]
+    late = clock.now() - timedelta(seconds=embedded.LATE_S + 1)
+    Intent.objects.filter(pk__in=waiting).update(next_at=late)
+
+    def work(number: int) -> None:
+        for intent_id in waiting[number::4]:
+            embedded.attempt_all([intent_id], owner=f"worker-{number}")
+
+    racing.race(4, work)
+    for intent_id in waiting:
+        # What nobody could claim in that moment waits for the sweeper.
+        embedded.attempt_all([intent_id], owner="last")
+    assert [trading_desk.states(one) for one in waiting] == [DONE] * len(waiting)
+    assert calls_of(target) == sorted(Attempt.objects.values_list("target_key", flat=True))
+    assert len(target.seen) == len(waiting)
+    assert isinstance(verify_database(), Whole)
+
+
 def test_a_message_is_left_to_the_sweeper_where_the_database_does_not_answer(
     desk: trading_desk.Desk, target: misbehaving_targets.StandIn, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,9 +13,11 @@ import pytest
 
 import dir_console.celery
 from audit.live.background import PerProcess
+from runtime.core import clock
 from runtime.execution.services import attempting
 from runtime.flows.queries import due_intents
-from runtime.workers import celery_tasks, sweep_rounds
+from runtime.flows.queries.due_intents import DueIntent
+from runtime.workers import celery_tasks, embedded, sweep_rounds
 from tests.faults.processes import ROOT, clean_environment, python
 from tests.support.wait_until import until
 
@@ -69,7 +71,7 @@ def test_intents_that_wait_for_the_same_moment_are_sent_together_and_guards_alon
 
     send_by(monkeypatch, send)
     monkeypatch.setattr(celery_tasks, "guard", SimpleNamespace(apply_async=send, name="guard"))
-    first, ids = uuid4(), [str(uuid4()) for _ in range(celery_tasks.TOGETHER + 2)]
+    first, ids = uuid4(), [str(uuid4()) for _ in range(embedded.TOGETHER + 2)]
     celery_tasks.ring([first])
     until(lambda: not celery_tasks.ringers.get()._pending, timeout_s=90)
     celery_tasks.ring([UUID(one) for one in ids])
@@ -148,10 +150,12 @@ def test_the_tasks_do_what_their_names_say(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         attempting, "attempt", lambda intent_id, *, owner: attempted.append((intent_id, owner))
     )
-    monkeypatch.setattr(due_intents, "list_pending", lambda *, intent_ids, at: set(intent_ids))
+    at = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: at)
+    waiting = [DueIntent(intent_id=(intent_id := uuid4()), target="broker", next_at=at)]
+    monkeypatch.setattr(due_intents, "list_pending", lambda *, intent_ids, at: waiting)
     monkeypatch.setattr(sweep_rounds, "run", lambda: attempted.append((UUID(int=0), "sweep")))
     monkeypatch.setattr(celery_tasks, "_swept_at_s", float("-inf"))
-    intent_id = uuid4()
     celery_tasks.attempt(str(intent_id))
     celery_tasks.sweep()
     celery_tasks.sweep()

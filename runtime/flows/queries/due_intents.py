@@ -99,9 +99,14 @@ def has_taken_effect(*, intent: Intent) -> bool:
 
 
 def list_due(
-    *, at: datetime, limit: int, without: Collection[UUID] = (), without_targets: Collection[str] = ()
+    *,
+    at: datetime,
+    limit: int,
+    without: Collection[UUID] = (),
+    without_targets: Collection[str] = (),
+    target: str | None = None,
 ) -> list[DueIntent]:
-    """Intents whose time has come, oldest first, chosen without a lock.
+    """Intents whose time has come, oldest first, chosen without a lock; with `target` those that call it.
 
     What a stop or a status holds back is left out until its window ends, so that it costs nothing until then.
     A compensation and a probe have no window, and no status holds them.
@@ -111,6 +116,7 @@ def list_due(
         .filter(~_held() | (_HAS_WINDOW & Q(valid_until__lte=at)))
         .exclude(pk__in=list(without))
         .exclude(target__in=list(without_targets))
+        .filter(**({} if target is None else {"target": target}))
         .exclude(current_epoch.recovering())
         .order_by("next_at")
         .values_list("intent_id", "target", "next_at")[:limit]
@@ -118,10 +124,11 @@ def list_due(
     return [DueIntent(intent_id=pk, target=target, next_at=next_at) for pk, target, next_at in rows]
 
 
-def list_pending(*, intent_ids: Collection[UUID], at: datetime) -> set[UUID]:
-    """Which of these wait for a call whose time has come; one question, without a lock."""
+def list_pending(*, intent_ids: Collection[UUID], at: datetime) -> list[DueIntent]:
+    """Which of these wait for a call whose time has come, oldest first; one question, without a lock."""
     rows = Intent.objects.filter(pk__in=list(intent_ids), state=IntentState.PENDING, next_at__lte=at)
-    return set(rows.values_list("intent_id", flat=True))
+    found = rows.order_by("next_at").values_list("intent_id", "target", "next_at")
+    return [DueIntent(intent_id=pk, target=target, next_at=next_at) for pk, target, next_at in found]
 
 
 def list_due_at(*, tenant: str, target: str, at: datetime, limit: int) -> list[Intent]:

@@ -48,6 +48,8 @@ PER_TARGET = 2
 TOGETHER = 8
 # What has been due for longer waits because workers do not keep up.
 LATE_S = 1.0
+# Then the row of an agent that goes on proposing has a queue, and a claim of many must not lose its place.
+CATCH_UP_WAIT_MS = 2000
 POLL_S = 1.0
 SWEEP_S = 1.0
 SEAL_S = 1.0
@@ -327,7 +329,7 @@ def attempt_all(intent_ids: Sequence[UUID], *, owner: str) -> None:
     if not asked:
         transactions.give_back_connection()
         return
-    taken = _take_together([*asked, *behind], owner=owner)
+    taken = _take_together([*asked, *behind], owner=owner, wait_ms=CATCH_UP_WAIT_MS if behind else None)
     # What was not asked for and not claimed is somebody else's by now.
     several = [*asked, *(taken.keys() - set(asked))]
     if len(several) == 1:
@@ -370,12 +372,14 @@ def _owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{threading.current_thread().name}"[:80]
 
 
-def _take_together(intent_ids: Sequence[UUID], *, owner: str) -> dict[UUID, attempting.Taken]:
+def _take_together(
+    intent_ids: Sequence[UUID], *, owner: str, wait_ms: int | None = None
+) -> dict[UUID, attempting.Taken]:
     """Claim several at once; a single one is left to its thread, which claims it alone."""
     if len(intent_ids) <= 1:
         return {}
     try:
-        return attempting.take_together(intent_ids, owner=owner)
+        return attempting.take_together(intent_ids, owner=owner, wait_ms=wait_ms)
     finally:
         transactions.give_back_connection()
 

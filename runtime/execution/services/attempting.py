@@ -118,8 +118,12 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     return _carry_out(intent_id, claim, asked_at_s=asked_at_s)
 
 
-def take_together(intent_ids: Sequence[UUID], *, owner: str) -> dict[UUID, Taken]:
+def take_together(
+    intent_ids: Sequence[UUID], *, owner: str, wait_ms: int | None = None
+) -> dict[UUID, Taken]:
     """Claim several intents in one transaction, each with a lease, an attempt and entries of its own.
+
+    It waits `wait_ms` for a row that another transaction has; TOGETHER_WAIT_MS where nothing else is said.
 
     Their leases have begun: each is to be carried out by `finish` at once, in a thread of its own. Those that
     are not among the answers are to be attempted alone, by `attempt`: all of them where anything went wrong,
@@ -131,7 +135,8 @@ def take_together(intent_ids: Sequence[UUID], *, owner: str) -> dict[UUID, Taken
     try:
         own_key.require_until(tenant=settings.DIR_TENANT, at=clock.now() + own_key.LAST_CALL)
         claims = transactions.try_once(
-            lambda: claiming.claim_together(intent_ids, owner=owner), wait_ms=TOGETHER_WAIT_MS
+            lambda: claiming.claim_together(intent_ids, owner=owner),
+            wait_ms=TOGETHER_WAIT_MS if wait_ms is None else wait_ms,
         )
     except Exception as error:
         # What is wrong is found again, and reported, where each is claimed alone.

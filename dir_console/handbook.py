@@ -65,6 +65,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "privacy",
             "audit-api",
             "conformance",
+            "dare",
             "permissions",
             "promises",
         ),

@@ -20,6 +20,7 @@ _DONE: Final[Mapping[str, str]] = MappingProxyType(
         "/blocks/sell": "SOLD",
         "/blocks/buy": "BOUGHT",
         "/blocks/undo": "UNDONE",
+        "/expenses": "PAID",
     }
 )
 PATHS: Final = frozenset(_DONE)

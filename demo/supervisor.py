@@ -14,6 +14,8 @@ from typing import Final
 from demo import parent_death
 from demo.market import Schedule
 
+# The agents of ``demo.frameworks``, which takes longest to load: nothing of it is imported here.
+FRAMEWORKS: Final = ("expense-assistant", "expense-graph")
 STOP_S: Final = 5.0
 MAX_RESTARTS: Final = 8
 _LOOK_S: Final = 0.3
@@ -121,10 +123,9 @@ def start(
     Each child logs to ``demo_dir/<name>.log``.
     """
     demo_dir.mkdir(parents=True, exist_ok=True)
-    keys_file = demo_dir / "agent_keys.json"
-    keys_file.unlink(missing_ok=True)
-    with os.fdopen(os.open(keys_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump(dict(keys), file)
+    framework_keys = {agent: key for agent, key in keys.items() if agent in FRAMEWORKS}
+    agent_keys = {agent: key for agent, key in keys.items() if agent not in FRAMEWORKS}
+    keys_file = _keep(agent_keys, demo_dir / "agent_keys.json")
     broker_url = f"http://127.0.0.1:{broker_port}"
     feed_keys = {"DIR_FEED_KEY": feed_key, "DIR_MARKET_KEY": market_key}
     broker_db = str(demo_dir / "broker.sqlite3")
@@ -135,9 +136,19 @@ def start(
         _command("feed", ["--base", base_url, "--broker", broker_url], feed_keys),
         _command("agents", [*agents_args, "--keys", str(keys_file), "--notes", str(demo_dir)], {}),
     ]
+    if framework_keys:
+        frameworks_file = _keep(framework_keys, demo_dir / "framework_keys.json")
+        commands.append(_command("frameworks", ["--base", base_url, "--keys", str(frameworks_file)], {}))
     children = Children([_Child(command, demo_dir / f"{command.name}.log") for command in commands])
     children.begin()
     return children
+
+
+def _keep(keys: Mapping[str, str], file: Path) -> Path:
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        json.dump(dict(keys), out)
+    return file
 
 
 def _command(name: str, args: Sequence[str], secrets: Mapping[str, str]) -> _Command:
@@ -145,6 +156,6 @@ def _command(name: str, args: Sequence[str], secrets: Mapping[str, str]) -> _Com
     kept = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONUNBUFFERED"}
     inherited = {key: value for key, value in os.environ.items() if key in kept}
     root = str(Path(__file__).resolve().parents[1])
-    path = os.pathsep.join(filter(None, [root, inherited.get("PYTHONPATH", "")]))
+    path = os.pathsep.join(filter(None, [root, f"{root}/sdk", inherited.get("PYTHONPATH", "")]))
     env = {**inherited, **secrets, "PYTHONPATH": path, parent_death.PARENT_ENV: str(os.getpid())}
     return _Command(name, [sys.executable, "-m", f"demo.{name}", *args], env)

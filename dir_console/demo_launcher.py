@@ -20,12 +20,14 @@ from runtime.incidents.services import incident_rules
 from runtime.packs.services import packs
 from runtime.registry.services import credentials
 
-# The trades of the desk, and the agents that show one kind of rule each.
+# The trades of the desk, the agents that show one kind of rule each, and those built with frameworks.
 PACKS = tuple(
-    Path(__file__).parents[1] / "demo" / name for name in ("paper-brokerage.yaml", "house-rules.yaml")
+    Path(__file__).parents[1] / "demo" / name
+    for name in ("paper-brokerage.yaml", "house-rules.yaml", "expenses.yaml")
 )
+AGENTS = (*agents.CAST, *supervisor.FRAMEWORKS)
 BROKER_PORT = 9410
-TARGETS = ("broker", "watchlist", "desk-services")
+TARGETS = ("broker", "watchlist", "desk-services", "expenses")
 SECRET_ENV = "BROKER_SECRET"  # noqa: S105  # the name of a variable
 FEED = "paper-broker"
 # A key writes under one prefix, so the feed has two.
@@ -89,7 +91,7 @@ def prepare(folder: Path, *, market: Schedule) -> Demo:
     settings.DIR_DEMO_TOKEN = secrets.token_urlsafe(32)
     return Demo(
         folder=demo_folder,
-        keys={agent: keys[agent] for agent in agents.CAST},
+        keys={agent: keys[agent] for agent in AGENTS},
         feed_key=keys["feed"],
         market_key=keys["market_feed"],
         broker_port=port,
@@ -111,9 +113,9 @@ def _load(pack: Path) -> None:
 def _keys(file: Path) -> dict[str, str]:
     """The demo's keys from their file; those that are missing or revoked are reissued."""
     known: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
-    keys = {agent: text for agent in agents.CAST if credentials.agent_key(text := known.get(agent, ""))}
+    keys = {agent: text for agent in AGENTS if credentials.agent_key(text := known.get(agent, ""))}
     keys |= {name: text for name in FEED_PREFIXES if credentials.feed_key(text := known.get(name, ""))}
-    for agent in agents.CAST.keys() - keys.keys():
+    for agent in set(AGENTS) - keys.keys():
         keys[agent] = _text(
             credentials.issue_agent_key(tenant=settings.DIR_TENANT, agent_id=agent, actor=actors.SYSTEM)
         )

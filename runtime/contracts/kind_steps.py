@@ -226,7 +226,9 @@ class Step(Contract):
             raise ValueError("a human step needs a receipt_schema: its form is made from it")
         of_calls = (self.target, self.request, self.compensate, self.probe, self.timeout_s, self.on_misfit)
         if any(part is not None for part in (*of_calls, self.meter)):
-            raise ValueError("target, request, compensate, probe, timeout_s, on_misfit and meter are of calls")
+            raise ValueError(
+                "target, request, compensate, probe, timeout_s, on_misfit and meter are of calls"
+            )
         return self
 
     @model_validator(mode="after")

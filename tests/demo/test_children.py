@@ -72,6 +72,21 @@ def test_hands_keys_over_in_a_file_of_the_owner_only(tmp_path: Path) -> None:
         demo.stop()
 
 
+def test_agents_of_frameworks_get_their_own_keys_only(tmp_path: Path) -> None:
+    keys = {**KEYS, "expense-graph": "agk_z.y"}
+    demo = supervisor.start(
+        base_url=NOWHERE, demo_dir=tmp_path, keys=keys, feed_key="fdk_x.y", broker_port=free_port(), secret=""
+    )
+    try:
+        until(lambda: set(demo.pids()) == {"broker", "feed", "agents", "frameworks"}, timeout_s=90)
+        for name, held in (("agent_keys.json", KEYS), ("framework_keys.json", {"expense-graph": "agk_z.y"})):
+            file = tmp_path / name
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            assert agents.read_keys(file=file, environ={}) == held
+    finally:
+        demo.stop()
+
+
 def test_dies_with_a_killed_launcher(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"

@@ -46,6 +46,8 @@ answer = {
     "overconfidence": ends.count() >= LEAST_PAIRS and ends.filter(status="FAILED").exists(),
     "paused action": Escalation.objects.filter(agent_id="block-trader", reason="INVARIANT_VIOLATED").exists(),
     "human step": HumanTask.objects.filter(state="OPEN").exists(),
+    "by MCP": Outcome.objects.filter(intent__flow__agent__agent_id="expense-assistant", status="SUCCEEDED").exists(),
+    "by LangGraph": Escalation.objects.filter(agent_id="expense-graph").exists(),
 }
 """
 _CALLED = """

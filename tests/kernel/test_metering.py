@@ -33,7 +33,9 @@ def test_amounts_are_read_and_rounded_up(tokens: Any, cost: Any, found: tuple[in
     assert read(tokens, cost) == Metered(tokens=found[0], cost_micros=found[1])
 
 
-@pytest.mark.parametrize("odd", [-1, "many", True, None, [1], "NaN", "Infinity", "1e400", 10**12 + 1, "9e18", ""])
+@pytest.mark.parametrize(
+    "odd", [-1, "many", True, None, [1], "NaN", "Infinity", "1e400", 10**12 + 1, "9e18", ""]
+)
 def test_what_is_no_amount_is_named_and_counts_nothing(odd: Any) -> None:
     assert read(odd, "0.5") == Metered(cost_micros=500_000, unread=("tokens",))
     assert read(5, odd) == Metered(tokens=5, unread=("cost_usd",))

@@ -118,9 +118,7 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     return _carry_out(intent_id, claim, asked_at_s=asked_at_s)
 
 
-def take_together(
-    intent_ids: Sequence[UUID], *, owner: str, wait_ms: int | None = None
-) -> dict[UUID, Taken]:
+def take_together(intent_ids: Sequence[UUID], *, owner: str, wait_ms: int | None = None) -> dict[UUID, Taken]:
     """Claim several intents in one transaction, each with a lease, an attempt and entries of its own.
 
     It waits `wait_ms` for a row that another transaction has; TOGETHER_WAIT_MS where nothing else is said.

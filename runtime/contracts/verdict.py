@@ -69,8 +69,8 @@ class StepRequest(Contract):
     `compensation` is the call that undoes it, under a key of its own; `probe` is the path that tells by the
     key whether the call has happened. A `fallback` is left out of the walk unless a route runs it. With
     `callback_s` the target may answer 202 and report the result for so many seconds; with `follow` it may
-    answer 202, and is asked for the result where it says. `meter` reads from the answer what was used. Of a tool of an MCP server `path` is the name, and
-    `body` the arguments.
+    answer 202, and is asked for the result where it says. `meter` reads from the answer what was used. Of a
+    tool of an MCP server `path` is the name, and `body` the arguments.
     """
 
     step: str

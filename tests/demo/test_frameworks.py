@@ -1,4 +1,4 @@
-"""The agents of the demo that are built with frameworks: refused and mended over MCP, interrupted as a graph."""
+"""Agents of the demo that are built with frameworks: refused and mended over MCP, interrupted as a graph."""
 
 import random
 import signal

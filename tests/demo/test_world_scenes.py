@@ -1,4 +1,4 @@
-"""The nine scenes as the demo of `manage.py up --demo` plays them: all of them within ten minutes."""
+"""The nine scenes, and the agents of frameworks, as the demo of `manage.py up --demo` plays them: all of them within ten minutes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +36,7 @@ conflicts = [
     for conflict in canonical.decode(bytes(output.body))["conflicts"]
 ]
 ends = Outcome.objects.filter(intent__flow__agent__agent_id="overconfident-trader")
+by_mcp = Outcome.objects.filter(intent__flow__agent__agent_id="expense-assistant")
 answer = {
     "skipped step": any("think_then_verify" in each["policies"] for each in refused),
     "rate hit": any("RATE_LIMITED" in each["codes"] for each in refused),
@@ -46,7 +47,7 @@ answer = {
     "overconfidence": ends.count() >= LEAST_PAIRS and ends.filter(status="FAILED").exists(),
     "paused action": Escalation.objects.filter(agent_id="block-trader", reason="INVARIANT_VIOLATED").exists(),
     "human step": HumanTask.objects.filter(state="OPEN").exists(),
-    "by MCP": Outcome.objects.filter(intent__flow__agent__agent_id="expense-assistant", status="SUCCEEDED").exists(),
+    "by MCP": by_mcp.filter(status="SUCCEEDED").exists(),
     "by LangGraph": Escalation.objects.filter(agent_id="expense-graph").exists(),
 }
 """

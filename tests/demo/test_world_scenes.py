@@ -1,4 +1,4 @@
-"""The nine scenes, and the agents of frameworks, as the demo of `manage.py up --demo` plays them: all of them within ten minutes."""
+"""What the demo of `manage.py up --demo` shows within ten minutes: nine scenes, and agents of two frameworks."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -28,4 +28,4 @@ def columns_of_bytes(model: type[models.Model]) -> Iterator[str]:
         indexed.update(getattr(constraint, "fields", ()))
     for field in model._meta.local_fields:
         if isinstance(field, models.BinaryField) and not (field.unique or field.name in indexed):
-            yield field.column
+            yield str(field.column)

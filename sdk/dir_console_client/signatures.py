@@ -38,7 +38,7 @@ class SigningKey:
         said = dict(proposal)
         if (explain := said.pop("explain", None)) is not None:
             said["explain_sha256"] = hashlib.sha256(explain.encode()).hexdigest()
-        signed = {
+        signed: dict[str, Any] = {
             "agent_id": agent_id,
             "idempotency_key": idempotency_key,
             "path": path,

@@ -1,4 +1,4 @@
-"""What the demo of `manage.py up --demo` shows within ten minutes: nine scenes, and agents of two frameworks."""
+"""What the demo of `manage.py up --demo` shows in ten minutes: nine scenes, and agents of two frameworks."""
 
 from collections.abc import Iterator
 from pathlib import Path

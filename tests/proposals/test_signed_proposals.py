@@ -10,6 +10,7 @@ from dir_console_client.signatures import SigningKey
 from audit import canonical, ledger, presenters
 from audit.models import LedgerEntry, Payload
 from audit.verification import findings
+from runtime.contracts import signed_proposal
 from runtime.core import agent_signatures, clock
 from runtime.flows.models import Flow, Proposal
 from runtime.proposals.services import proposal_signatures
@@ -20,7 +21,11 @@ from tests.support.api_client import TRADER, Caller
 pytestmark = pytest.mark.django_db
 _loaded = worlds.shared(api_client.load_pack)
 PATH = "/api/v1/proposals"
-AT_ONCE = {"trigger": "a price moved", "context": "current", "seen": {"price.AAPL": 1, "market.state": 1}}
+AT_ONCE: dict[str, Any] = {
+    "trigger": "a price moved",
+    "context": "current",
+    "seen": {"price.AAPL": 1, "market.state": 1},
+}
 
 
 def new_key() -> SigningKey:
@@ -143,7 +148,7 @@ def test_a_signature_that_was_let_in_wrongly_is_found(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(
-            proposal_signatures.agent_signatures,
+            agent_signatures,
             "signing_key_of",
             lambda *_, public_key: agent_signatures.key_id_of(public_key),
         )
@@ -168,9 +173,8 @@ def test_a_signature_of_another_proposal_is_found(
     other = signed(key, at_once(params={"symbol": "MSFT"}))
 
     def verified(**given: Any) -> proposal_signatures.Signed:
-        call = {"agent_id": TRADER, "idempotency_key": "k-1", "path": PATH, "proposal": other}
-        said = proposal_signatures.signed_proposal.signed_bytes(**call)
-        kept = proposal_signatures.signed_proposal.kept(said, other["signature"])
+        call: dict[str, Any] = {"agent_id": TRADER, "idempotency_key": "k-1", "path": PATH, "proposal": other}
+        kept = signed_proposal.kept(signed_proposal.signed_bytes(**call), other["signature"])
         return proposal_signatures.Signed(key_id=agent_signatures.key_id_of(key.public), body=kept)
 
     with monkeypatch.context() as patch:

@@ -220,7 +220,7 @@ def test_call_ids_that_repeat_are_told_apart_by_their_run(desk: Desk) -> None:
     assert [answer["status"] for answer in answers] == ["REJECTED"] * 3
     # The first run, tried again, is the same call.
     bodies = Proposal.objects.values_list("body", flat=True)
-    assert sorted(json.loads(body)["params"]["cents"] for body in bodies) == [200_000, 300_000]
+    assert sorted(json.loads(bytes(body))["params"]["cents"] for body in bodies) == [200_000, 300_000]
 
 
 def test_a_console_that_cannot_be_asked_ends_the_run(desk: Desk) -> None:

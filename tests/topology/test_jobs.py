@@ -78,7 +78,7 @@ def test_intents_that_wait_for_the_same_moment_are_sent_together_and_guards_alon
     celery_tasks.ring_guards([1, 2])
     gate.set()
     until(lambda: len(messages) == 5, timeout_s=90)
-    most = celery_tasks.TOGETHER
+    most = embedded.TOGETHER
     assert messages == [(str(first),), tuple(ids[:most]), tuple(ids[most:]), ("1",), ("2",)]
 
 

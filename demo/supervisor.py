@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from demo.market import Schedule
 FRAMEWORKS: Final = ("expense-assistant", "expense-graph")
 STOP_S: Final = 5.0
 MAX_RESTARTS: Final = 8
+_ROOT: Final = Path(__file__).resolve().parents[1]
 _LOOK_S: Final = 0.3
 _STEADY_S: Final = 60.0
 _LONGEST_WAIT_S: Final = 30.0
@@ -136,12 +138,17 @@ def start(
         _command("feed", ["--base", base_url, "--broker", broker_url], feed_keys),
         _command("agents", [*agents_args, "--keys", str(keys_file), "--notes", str(demo_dir)], {}),
     ]
-    if framework_keys:
+    if framework_keys and _has_frameworks():
         frameworks_file = _keep(framework_keys, demo_dir / "framework_keys.json")
         commands.append(_command("frameworks", ["--base", base_url, "--keys", str(frameworks_file)], {}))
     children = Children([_Child(command, demo_dir / f"{command.name}.log") for command in commands])
     children.begin()
     return children
+
+
+def _has_frameworks() -> bool:
+    """Whether what they import is there: an image that holds only what the server needs has none of it."""
+    return find_spec("langgraph") is not None and (_ROOT / "sdk").is_dir()
 
 
 def _keep(keys: Mapping[str, str], file: Path) -> Path:
@@ -155,7 +162,6 @@ def _command(name: str, args: Sequence[str], secrets: Mapping[str, str]) -> _Com
     # A child gets no secret but its own: not the server's keys, and not the other children's.
     kept = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONUNBUFFERED"}
     inherited = {key: value for key, value in os.environ.items() if key in kept}
-    root = str(Path(__file__).resolve().parents[1])
-    path = os.pathsep.join(filter(None, [root, f"{root}/sdk", inherited.get("PYTHONPATH", "")]))
+    path = os.pathsep.join(filter(None, [str(_ROOT), str(_ROOT / "sdk"), inherited.get("PYTHONPATH", "")]))
     env = {**inherited, **secrets, "PYTHONPATH": path, parent_death.PARENT_ENV: str(os.getpid())}
     return _Command(name, [sys.executable, "-m", f"demo.{name}", *args], env)

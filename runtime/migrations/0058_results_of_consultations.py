@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="consultation",
             index=models.Index(
-                condition=models.Q(("ended_at__isnull", False), ("counted_at__isnull", True)),
+                condition=models.Q(("counted_at__isnull", True), ("ended_at__isnull", False)),
                 fields=["ended_at"],
                 name="consultation_to_count",
             ),

@@ -119,7 +119,7 @@ def test_a_meter_reads_something_of_a_call() -> None:
     assert places(steps=[{**called, "meter": {}}]) == [("steps", 0, "meter")]
     asked = {"group": "desk", "instructions": "Look.", "deadline_s": 60}
     human = {"id": "a", "executor": "human", "human": asked, "receipt_schema": {"type": "object"}}
-    assert places(steps=[human]) == []
+    assert read(steps=[human]).steps[0].meter is None
     assert places(steps=[{**human, "meter": {"tokens": "1"}}]) == [("steps", 0)]
     assert b"meter" not in read().to_bytes()
 

@@ -7,8 +7,8 @@ from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.proposal import ProposalDocument
 
 NOW_MS = 1_767_225_600_000
-# Compared with the credential and the path, or stored beside the document, where it can be erased.
-NOT_JUDGED = {"agent_id", "dfid", "explain"}
+# Compared with the credential, the path and the key, or stored beside the document, where it can be erased.
+NOT_JUDGED = {"agent_id", "dfid", "explain", "signature"}
 SENT: dict[str, Any] = {
     "policy_kind": "ADJUST_POSITION",
     "params": {"symbol": "ACME", "notional_cents": 1},
@@ -22,6 +22,7 @@ SENT: dict[str, Any] = {
     "decision_id": "019b7c00-0000-7000-8000-000000000004",
     "agent_id": "trader",
     "dfid": "019b7c00-0000-7000-8000-000000000001",
+    "signature": "A" * 86 + "==",
 }
 
 

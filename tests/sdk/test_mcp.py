@@ -65,7 +65,6 @@ def test_an_agent_that_has_to_sign_cannot_propose_here(desk: Desk) -> None:
     talking.allow(CLERK, proposal_key="A" * 43 + "=")
     refused, is_error = Model(desk).call("issue_refund", SMALL)
     assert (refused["status"], is_error) == ("UNAUTHORIZED", True)
-    assert "proposal_key" in str(refused)
     assert not Proposal.objects.exists()
 
 

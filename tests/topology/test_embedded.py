@@ -18,8 +18,8 @@ from pytest_django.fixtures import Settings
 from audit.access.permissions import roles_of
 from audit.access.roles import Role
 from audit.verification import triggers
-from demo import agents, supervisor
-from dir_console import single_process
+from demo import supervisor
+from dir_console import demo_launcher, single_process
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import IntentState
@@ -89,7 +89,7 @@ def test_a_new_folder_gets_its_first_person_and_its_demo(
     password = said.partition("with the password ")[2].partition("\n")[0]
     assert person.check_password(password)
     (demo,) = started
-    assert set(demo["keys"]) == set(agents.CAST)
+    assert set(demo["keys"]) == set(demo_launcher.AGENTS)
     assert credentials.feed_key(demo["feed_key"]) is not None
     assert demo["stopped"]
     assert demo["secret"] == os.environ["BROKER_SECRET"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
 from runtime.contracts.kind_steps import Meter
@@ -46,10 +46,8 @@ def _amount(source: str, names: Mapping[str, Any], *, per_unit: int) -> int | No
         said = language.compile_expression(source).evaluate(names)
     except ExpressionError:
         return None
-    if not language.is_amount(said):
+    # Bounded before it is multiplied: a text may hold an exponent that no arithmetic is made for.
+    if not language.is_amount(said) or not 0 <= (amount := Decimal(str(said))) <= MOST:
         return None
-    try:
-        exact = (Decimal(str(said)) * per_unit).to_integral_value(rounding=ROUND_CEILING)
-    except InvalidOperation:
-        return None
-    return int(exact) if 0 <= exact <= MOST else None
+    exact = int((amount * per_unit).to_integral_value(rounding=ROUND_CEILING))
+    return exact if exact <= MOST else None

@@ -26,6 +26,7 @@ def read(tokens: Any, cost: Any) -> Metered:
         ("12", 2, (12, 2_000_000)),
         (0.1, "0.0000001", (1, 1)),
         (0, 0, (0, 0)),
+        ("1e-999999", "1e-999999", (1, 1)),
         (10**12, 1_000_000, (10**12, 10**12)),
     ],
 )
@@ -34,11 +35,15 @@ def test_amounts_are_read_and_rounded_up(tokens: Any, cost: Any, found: tuple[in
 
 
 @pytest.mark.parametrize(
-    "odd", [-1, "many", True, None, [1], "NaN", "Infinity", "1e400", 10**12 + 1, "9e18", ""]
+    "odd", [-1, "many", True, None, [1], "NaN", "Infinity", "1e400", "1e999999", 10**12 + 1, "9e18", ""]
 )
 def test_what_is_no_amount_is_named_and_counts_nothing(odd: Any) -> None:
     assert read(odd, "0.5") == Metered(cost_micros=500_000, unread=("tokens",))
     assert read(5, odd) == Metered(tokens=5, unread=("cost_usd",))
+
+
+def test_more_dollars_than_are_counted_are_unread() -> None:
+    assert read(0, 1_000_001) == Metered(unread=("cost_usd",))
 
 
 def test_an_answer_without_usage_says_nothing() -> None:

@@ -76,7 +76,7 @@ def test_serves_the_agent_of_the_quick_start(world: Process) -> None:
 def test_ends_with_a_killed_server(world: Process) -> None:
     assert world.running is not None
     server = world.running.pid
-    children = until(lambda: found if len(found := _children(server)) == 3 else [], timeout_s=90)
+    children = until(lambda: found if len(found := _children(server)) == 4 else [], timeout_s=90)
 
     os.kill(server, signal.SIGKILL)
 

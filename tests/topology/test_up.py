@@ -120,7 +120,7 @@ def test_a_new_folder_starts_with_the_demo_and_ends_with_all_of_it(up: Up, tmp_p
 
     assert process.running is not None
     session = process.running.pid
-    assert len(children_of(session)) == 3
+    assert len(children_of(session)) == 4
     second = refused("--port", str(free_port()), "--data", str(folder))
     assert f"Another console is running on {folder}" in second
     assert stop(process, signal.SIGTERM) < STOP_S
@@ -163,7 +163,7 @@ def test_a_killed_server_leaves_no_child_and_its_folder_free(
     wait_ready(process, port)
     assert process.running is not None
     session = process.running.pid
-    until(lambda: len(children_of(session)) == 3, timeout_s=90)
+    until(lambda: len(children_of(session)) == 4, timeout_s=90)
     os.kill(session, signal.SIGKILL)
     process.running.wait(timeout=60)
     until(lambda: not children_of(session), timeout_s=90)

@@ -27,14 +27,16 @@ class Payloads:
 
     def compare(self, found: Found, entry: Entry, what: str, name: str, cell: object) -> None:
         """Compare a cell with a commitment of an entry; an erased one can no longer be compared."""
-        commitment = entry.payload.get(name)
-        salt = cells.bytes_of(self._salts.get(commitment or ""))
-        if not commitment:
+        if not entry.payload.get(name):
             found.same(entry, what, None, cell)
-        elif salt is not None:
-            body = cells.bytes_of(cell)
-            if body is None or chain.commitment(salt, body) != commitment:
-                found.same(entry, what, "the committed content", "other content")
+        elif self.is_other(entry, name, cell):
+            found.same(entry, what, "the committed content", "other content")
+
+    def is_other(self, entry: Entry, name: str, cell: object) -> bool:
+        """Whether a cell is not what an entry commits to; of what was erased nobody can say so."""
+        commitment = entry.payload[name]
+        salt, body = cells.bytes_of(self._salts.get(commitment)), cells.bytes_of(cell)
+        return salt is not None and (body is None or chain.commitment(salt, body) != commitment)
 
 
 def of_kind(flows: Mapping[UUID, Entries], *kinds: Kind) -> Iterable[tuple[UUID, Entry]]:

@@ -4,6 +4,8 @@ The bytes of manifests have a check of their own.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Final
 from uuid import UUID
 
 from audit import canonical, cells, queries
@@ -13,10 +15,12 @@ from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found
 from runtime.contracts import signed_proposal
 from runtime.core import agent_signatures
-from runtime.flows.models import Flow, Proposal
+from runtime.flows.models import Flow
 from runtime.registry.models import Manifest
 from runtime.registry.queries import stored_documents
-from runtime.verification.flow_entries import Entries, entries_of
+from runtime.verification.flow_entries import Entries, Payloads, entries_of
+
+_GOOD: Final = "a signature of it"
 
 
 class SignatureCheck(row_checks.FlowRows):
@@ -35,7 +39,7 @@ class SignatureCheck(row_checks.FlowRows):
         if not signed:
             return found.breaks
         agents = dict(Flow.objects.filter(dfid__in=flows).values_list("dfid", "agent__agent_id"))
-        params = _params_of([entry.payload["proposal_id"] for entry in signed])
+        committed = Payloads(flows)
         for tenant in {entry.tenant for entry in signed}:
             keys = _keys_of(tenant, set(agents.values()))
             here = [entry for entry in signed if entry.tenant == tenant]
@@ -45,49 +49,42 @@ class SignatureCheck(row_checks.FlowRows):
             for entry in here:
                 body = bodies.get(entry.payload["signature_commitment"])
                 if body:
-                    agent_id = agents.get(UUID(entry.stream), "")
-                    key = keys.get((agent_id, entry.payload.get("signed_by", "")))
-                    found.same(
-                        entry, "proposal.signature", "a signature of it", _said(entry, body, key, params)
-                    )
+                    said = _said(entry, body, keys, agents.get(UUID(entry.stream), ""), committed)
+                    found.same(entry, "proposal.signature", _GOOD, said)
         return found.breaks
 
 
-def _said(entry: Entry, body: bytes, key: str | None, params: Mapping[str, object]) -> str:
+def _said(
+    entry: Entry, body: bytes, keys: Mapping[tuple[str, str], str], agent_id: str, committed: Payloads
+) -> str:
     """In words, what the kept bytes are."""
     try:
         signed, signature = signed_proposal.taken_apart(body)
-        about = canonical.decode(signed)["proposal"]
-        named = (about["policy_kind"], about["params"])
+        said = canonical.decode(signed)
+        signer, kind, params = said["agent_id"], said["proposal"]["policy_kind"], said["proposal"]["params"]
     except (ValueError, KeyError, TypeError):
         return "no signed proposal"
+    key = keys.get((agent_id, entry.payload.get("signed_by", "")))
     if key is None:
         return "by a key that no manifest of the agent has"
     if agent_signatures.signing_key_of(signed, signature, public_key=key) is None:
         return "not signed by the key that is named"
-    said = entry.payload
-    if named != (said["policy_kind"], params.get(said["proposal_id"], named[1])):
+    is_other = committed.is_other(entry, "params_commitment", canonical.encode(params))
+    if is_other or (signer, kind) != (agent_id, entry.payload["policy_kind"]):
         return "a signature of another proposal"
-    return "a signature of it"
-
-
-def _params_of(proposals: Iterable[str]) -> dict[str, object]:
-    """The parameters by proposal; without those whose words were erased."""
-    rows = Proposal.objects.filter(pk__in=list(proposals)).values_list("pk", "body")
-    found = {}
-    for pk, cell in rows:
-        body = cells.bytes_of(cell)
-        if body:
-            found[str(pk)] = canonical.decode(body).get("params")
-    return found
+    return _GOOD
 
 
 def _keys_of(tenant: str, agent_ids: Iterable[str]) -> dict[tuple[str, str], str]:
-    """The public keys that manifests of the agents have had, by agent and name of the key."""
+    """The public keys that manifests of the agents have had, by agent and name of the key.
+
+    A manifest that cannot be read has none: that it cannot is a finding of the check of its row.
+    """
     rows = Manifest.objects.filter(agent__tenant=tenant, agent__agent_id__in=list(agent_ids))
     keys = {}
     for agent_id, cell in rows.values_list("agent__agent_id", "body"):
-        public_key = stored_documents.manifest_of(bytes(cell)).proposal_key
-        if public_key is not None:
-            keys[agent_id, agent_signatures.key_id_of(public_key)] = public_key
+        with suppress(ValueError):
+            public_key = stored_documents.manifest_of(cells.bytes_of(cell) or b"").proposal_key
+            if public_key is not None:
+                keys[agent_id, agent_signatures.key_id_of(public_key)] = public_key
     return keys

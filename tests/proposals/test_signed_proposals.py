@@ -167,6 +167,26 @@ def test_a_key_that_no_manifest_has_is_found(trader: Caller, key: SigningKey) ->
     assert any("no manifest of the agent has" in found.detail for found in findings.verify_all().findings)
 
 
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"proposal_key":7}'])
+def test_a_manifest_that_cannot_be_read_has_no_key_and_its_row_is_named(
+    trader: Caller, key: SigningKey, body: bytes
+) -> None:
+    send(trader, signed(key, at_once())).ok()
+    Manifest.objects.filter(agent__agent_id=TRADER).update(body=body)
+    details = [found.detail for found in findings.verify_all().findings]
+    assert any("no manifest of the agent has" in detail for detail in details)
+    assert any("manifest.body" in detail for detail in details)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]"])
+def test_a_proposal_that_cannot_be_read_is_named_as_such(
+    trader: Caller, key: SigningKey, body: bytes
+) -> None:
+    send(trader, signed(key, at_once())).ok()
+    Proposal.objects.update(body=body)
+    assert any("proposal.body" in found.detail for found in findings.verify_all().findings)
+
+
 def test_a_signature_of_another_proposal_is_found(
     trader: Caller, key: SigningKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

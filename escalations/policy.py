@@ -357,8 +357,8 @@ def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> 
             "abort."
         )
         return Denied(ProblemCode.STEPS_DONE, why)
-    if action.spec.runs_forward and (situation.is_questioned or situation.is_contradicted):
-        return _has_happened(situation)
+    if action.spec.runs_forward and has_happened(situation):
+        return _refuse_again(situation)
     if not action.spec.asks:
         return None
     if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
@@ -376,7 +376,12 @@ def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> 
     return None
 
 
-def _has_happened(situation: EscalationContext) -> Denied:
+def has_happened(situation: EscalationContext) -> bool:
+    """Whether a receipt says that the call has taken effect, so that it is not made again."""
+    return situation.is_questioned or situation.is_contradicted
+
+
+def _refuse_again(situation: EscalationContext) -> Denied:
     """Why nothing is called again where a receipt says that it has happened."""
     if situation.is_questioned:
         why = (

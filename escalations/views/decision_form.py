@@ -97,7 +97,7 @@ def context(
             )
             for action, answer in answers.items()
         ],
-        "can_resume": not (situation.is_questioned or situation.is_contradicted),
+        "can_resume": not policy.has_happened(situation),
         "can_mark_done": any(action.spec.takes_receipt for action in answers),
         "may_decide": bool(person.roles & policy.DECIDING_ROLES),
         "step_up": step_up,

@@ -13,7 +13,6 @@ worse by more than 15 %.
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
@@ -49,8 +48,7 @@ LONG = ("ledger_growth", "peers")
 def main() -> int:
     """Measure on SQLite and, where a server answers, on PostgreSQL; 1 where one was left out or got worse."""
     asked = _parser().parse_args()
-    # So that the servers and the database of the bench end with it, whoever ends it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    environment.end_with_what_was_started()
     found, whole = _measure(asked)
     if asked.keep:
         ratios.keep(found)

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import random
-import signal
 import stat
 import sys
 import threading
@@ -117,9 +116,7 @@ def main(argv: list[str]) -> int:
         print(f"agents: no key for any of {', '.join(CAST)}", file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    parent_death.bind()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stop.set())
+    parent_death.stop_when_told(stop)
     # daemon: a long poll in flight must not hold the process after its time
     threads = [threading.Thread(target=persona.run, daemon=True) for persona in personas]
     for thread in threads:

@@ -8,7 +8,6 @@ change only, under the ETag of the version it replaces.
 import argparse
 import contextlib
 import os
-import signal
 import sys
 import threading
 from collections.abc import Mapping
@@ -117,10 +116,8 @@ def main(argv: list[str]) -> int:
     if not keys:
         print(f"feed: put the key that issue_key --feed printed into {PRICE_KEY_ENV}", file=sys.stderr)
         return 2
-    parent_death.bind()
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stop.set())
+    parent_death.stop_when_told(stop)
     with (
         contextlib.closing(Wire(base_url=chosen.base, stop=stop)) as console,
         contextlib.closing(Wire(base_url=chosen.broker, stop=stop)) as broker,

@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import logging
 import random
-import signal
 import sys
 import threading
 import time
@@ -173,10 +172,8 @@ def main(argv: list[str]) -> int:
         return 2
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx2").setLevel(logging.WARNING)
-    parent_death.bind()
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stop.set())
+    parent_death.stop_when_told(stop)
     agents = [
         agent(chosen.base, keys[agent.agent_id], random.Random(f"{chosen.seed}:{agent.agent_id}"), stop)
         for agent in CAST

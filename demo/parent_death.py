@@ -28,6 +28,13 @@ def bind() -> None:
         threading.Thread(target=_watch, args=(parent_pid,), name="lifeline", daemon=True).start()
 
 
+def stop_when_told(stop: threading.Event) -> None:
+    """Set ``stop`` at SIGTERM, at SIGINT, and at the parent's end."""
+    bind()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stop.set())
+
+
 def _watch(parent_pid: int) -> None:
     while os.getppid() == parent_pid:
         time.sleep(_WATCH_S)

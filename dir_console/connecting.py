@@ -128,16 +128,12 @@ def topic(to: Connection) -> str:
 
 def langgraph(to: Connection) -> str:
     """Tools of a LangGraph agent, one for each kind."""
-    return _LANGGRAPH.format(
-        url=to.url, agent_id=to.agent_id, version=to.version, kinds=json.dumps(list(to.kinds))
-    )
+    return _with_kinds(_LANGGRAPH, to)
 
 
 def openai_agents(to: Connection) -> str:
     """An agent of the OpenAI Agents SDK with a tool for each kind."""
-    return _OPENAI_AGENTS.format(
-        url=to.url, agent_id=to.agent_id, version=to.version, kinds=json.dumps(list(to.kinds))
-    )
+    return _with_kinds(_OPENAI_AGENTS, to)
 
 
 def hook(to: Connection) -> str:
@@ -175,6 +171,11 @@ CONFIGURATIONS: Final[Mapping[str, Callable[[Connection], str]]] = {
     "mcp": mcp,
     "topic": topic,
 }
+
+
+def _with_kinds(program: str, to: Connection) -> str:
+    kinds = json.dumps(list(to.kinds))
+    return program.format(url=to.url, agent_id=to.agent_id, version=to.version, kinds=kinds)
 
 
 def _example(to: Connection) -> tuple[str, str]:

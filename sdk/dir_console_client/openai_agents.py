@@ -96,6 +96,10 @@ class Action:
         }
         return await self.console.propose(self.kind, params, **fields)
 
+    def page_of(self, verdict: Verdict) -> str:
+        """Where a person decides what the verdict holds."""
+        return self.console.escalation_url(str(verdict.escalation_id))
+
 
 async def held_actions(result: RunResult) -> list[dict[str, Any]]:
     """What interrupted the run and waits for a person: `dfid`, `page`, `kind`, `params` and `reasons`."""
@@ -106,8 +110,7 @@ async def held_actions(result: RunResult) -> list[dict[str, Any]]:
             continue
         verdict = await action.propose(result.context_wrapper, params, str(item.call_id))
         if verdict.is_held:
-            page = action.console.escalation_url(str(verdict.escalation_id))
-            held.append(tool_answers.held(verdict, action.kind, params, page=page))
+            held.append(tool_answers.held(verdict, action.kind, params, page=action.page_of(verdict)))
     return held
 
 
@@ -131,8 +134,7 @@ async def resume_when_decided(
             verdict = await action.propose(result.context_wrapper, params, str(item.call_id))
             ended = await action.console.wait(verdict.dfid, timeout_s=timeout_s)
             if ended.status is Status.HELD:
-                page = action.console.escalation_url(str(verdict.escalation_id))
-                raise TimeoutError(f"{page} still waits for a person")
+                raise TimeoutError(f"{action.page_of(verdict)} still waits for a person")
         state.approve(item)
     return await Runner.run(agent, state, **more)
 

@@ -15,9 +15,8 @@ from demo import frameworks, supervisor
 from demo.frameworks import Assistant, Framework, Graph
 from escalations.contracts import Action
 from runtime.flows.models import Intent, Outcome, Proposal, Verdict
-from runtime.packs.services import packs
-from tests.sdk.conftest import Desk
-from tests.support import api_client, factories, misbehaving_targets, served
+from tests.sdk.conftest import Desk, open_desk
+from tests.support import api_client
 from tests.support.wait_until import until
 
 ROOT = Path(__file__).parents[2]
@@ -27,15 +26,8 @@ PACK = ROOT / "demo" / "expenses.yaml"
 @pytest.fixture
 def desk(real_db: str, settings: Any) -> Iterator[Desk]:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with misbehaving_targets.stand_in(misbehaving_targets.answer(200, b'{"status":"PAID"}')) as payer:
-        text = PACK.read_text().replace("http://127.0.0.1:9410", payer.base_url)
-        text = text.replace("    secret_env: BROKER_SECRET\n", "")
-        loaded = packs.load(text=text, source=PACK.name, activate=True, actor="system")
-        assert isinstance(loaded, packs.Loaded), loaded
-        with served.on_a_port() as port:
-            desk = Desk(url=f"http://127.0.0.1:{port}", shop=payer, olivia=factories.user())
-            yield desk
-            desk.pool.shutdown()
+    with open_desk(PACK, receipt=b'{"status":"PAID"}') as desk:
+        yield desk
 
 
 def one(desk: Desk, agent: type[Framework], *, turns: int) -> Framework:

@@ -1,7 +1,9 @@
 """A console under a real server, with the packs of the documentation and a shop that counts refunds."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,16 +63,24 @@ class Desk:
             assert embedded.attempt_quietly(intent_id, owner="worker")
 
 
-@pytest.fixture
-def desk(real_db: str, settings: Any) -> Iterator[Desk]:
-    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with misbehaving_targets.stand_in(misbehaving_targets.answer(200, RECEIPT)) as shop:
-        for name in ("refund-desk", "coding-agent"):
-            text = (EXAMPLES / f"{name}.yaml").read_text().replace("http://127.0.0.1:9410", shop.base_url)
-            text = text.replace(", secret_env: BROKER_SECRET", "")
-            loaded = packs.load(text=text, source=name, activate=True, actor="system")
+@contextmanager
+def open_desk(*files: Path, receipt: bytes) -> Iterator[Desk]:
+    """A desk with these packs, whose targets are one shop that answers each call with the receipt."""
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200, receipt)) as shop:
+        for file in files:
+            text = file.read_text().replace("http://127.0.0.1:9410", shop.base_url)
+            text = re.sub(r",? *secret_env: BROKER_SECRET", "", text)
+            loaded = packs.load(text=text, source=file.name, activate=True, actor="system")
             assert isinstance(loaded, packs.Loaded), loaded
         with served.on_a_port() as port:
             desk = Desk(url=f"http://127.0.0.1:{port}", shop=shop, olivia=factories.user())
             yield desk
             desk.pool.shutdown()
+
+
+@pytest.fixture
+def desk(real_db: str, settings: Any) -> Iterator[Desk]:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    files = (EXAMPLES / "refund-desk.yaml", EXAMPLES / "coding-agent.yaml")
+    with open_desk(*files, receipt=RECEIPT) as desk:
+        yield desk

@@ -34,6 +34,9 @@ def main() -> int:
         allowed, words = decide(_event(sys.stdin.read()), os.environ)
     except (HookError, ConsoleError) as error:
         allowed, words = False, f"Not run: {error}"
+    except Exception as error:
+        # A hook that breaks off holds nothing back. Its text may repeat a header with the key.
+        allowed, words = False, f"Not run: the hook failed ({type(error).__name__}). Check its settings."
     json.dump(_answer(allowed=allowed, words=words), sys.stdout)
     return 0
 
@@ -52,7 +55,7 @@ def decide(event: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[bo
             trigger={"hook": EVENT, "session": str(event.get("session_id", ""))},
             explain=_words_of(event),
             key=key_of(event, params),
-            timeout_s=float(environment.get("DIR_HOOK_WAIT_S", "300")),
+            timeout_s=_wait_s(environment),
         )
         return _decision(result, console)
 
@@ -96,14 +99,26 @@ def _client(environment: Mapping[str, str]) -> Client:
     missing = [name for name in ("DIR_URL", "DIR_AGENT_ID", "DIR_AGENT_KEY") if not environment.get(name)]
     if missing:
         raise HookError(f"{', '.join(missing)} not set")
-    return Client(
-        environment["DIR_URL"],
-        agent_id=environment["DIR_AGENT_ID"],
-        key=environment["DIR_AGENT_KEY"],
-        manifest_version=environment.get("DIR_MANIFEST_VERSION", "1.0.0"),
-        patience_s=10.0,
-        signing_key=environment.get("DIR_AGENT_SIGNING_KEY"),
-    )
+    try:
+        return Client(
+            environment["DIR_URL"],
+            agent_id=environment["DIR_AGENT_ID"],
+            key=environment["DIR_AGENT_KEY"],
+            manifest_version=environment.get("DIR_MANIFEST_VERSION", "1.0.0"),
+            patience_s=10.0,
+            signing_key=environment.get("DIR_AGENT_SIGNING_KEY") or None,
+        )
+    except ImportError:
+        raise HookError("DIR_AGENT_SIGNING_KEY needs dir-console-client[signing]") from None
+    except ValueError:
+        raise HookError("DIR_URL is no address, or DIR_AGENT_SIGNING_KEY is not 32 bytes in base64") from None
+
+
+def _wait_s(environment: Mapping[str, str]) -> float:
+    try:
+        return float(environment.get("DIR_HOOK_WAIT_S", "300"))
+    except ValueError:
+        raise HookError("DIR_HOOK_WAIT_S is not a number of seconds") from None
 
 
 def _words_of(event: Mapping[str, Any]) -> str | None:

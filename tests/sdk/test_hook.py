@@ -143,6 +143,29 @@ def test_without_its_settings_it_denies(coder: Coder) -> None:
     assert coder.ask(use(), DIR_AGENT_KEY="")[1] == "Not run: DIR_AGENT_KEY not set"
 
 
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"DIR_HOOK_WAIT_S": "soon"}, "DIR_HOOK_WAIT_S is not a number of seconds"),
+        ({"DIR_AGENT_SIGNING_KEY": "c2hvcnQ="}, "DIR_AGENT_SIGNING_KEY is not 32 bytes in base64"),
+        ({"DIR_AGENT_SIGNING_KEY": "no base64"}, "DIR_AGENT_SIGNING_KEY is not 32 bytes in base64"),
+        ({"DIR_URL": "nowhere"}, "Not run: "),
+        ({"DIR_AGENT_KEY": "agk_x.secret\n"}, "Not run: "),
+    ],
+)
+def test_a_setting_that_is_wrong_denies_and_says_no_key(
+    coder: Coder, setting: dict[str, str], words: str
+) -> None:
+    decision, reason = coder.ask(use(), **setting)
+    assert decision == "deny"
+    assert words in reason
+    assert "secret" not in reason
+
+
+def test_an_empty_signing_key_is_none(coder: Coder) -> None:
+    assert coder.ask(use(), DIR_AGENT_SIGNING_KEY="")[0] == "allow"
+
+
 def test_with_a_key_that_is_not_valid_it_denies(coder: Coder) -> None:
     decision, reason = coder.ask(use(), DIR_AGENT_KEY="agk_nobody")
     assert (decision, "401" in reason) == ("deny", True)

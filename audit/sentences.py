@@ -165,8 +165,8 @@ def usage(payload: Mapping[str, Any]) -> str:
     if not payload.get("intent_id"):
         return f"The agent reported {' and '.join(parts)}."
     unread = payload.get("unread") or ()
-    missing = f"; its answer does not say {' and '.join(unread)}" if unread else ""
-    return f"Call {payload['number']} used {' and '.join(parts)}, as its answer says{missing}."
+    missing = f"; the answer does not say {' and '.join(unread)}" if unread else ""
+    return f"Attempt {payload['number']} used {' and '.join(parts)}, as its answer says{missing}."
 
 
 def opened(payload: Mapping[str, Any]) -> str:

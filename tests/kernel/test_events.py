@@ -119,10 +119,10 @@ def test_numbers_agree_with_their_nouns() -> None:
 def test_what_was_metered_is_told_from_what_an_agent_reports() -> None:
     usage = presenters.PRESENTERS[Kind.USAGE_REPORTED].sentence
     said = {"tokens": 2, "cost_usd": None, "intent_id": "i", "number": 1}
-    assert usage(said) == "Call 1 used 2 tokens, as its answer says."
+    assert usage(said) == "Attempt 1 used 2 tokens, as its answer says."
     unread = {**said, "tokens": 0, "unread": ["tokens", "cost_usd"]}
     assert usage(unread) == (
-        "Call 1 used 0 tokens, as its answer says; its answer does not say tokens and cost_usd."
+        "Attempt 1 used 0 tokens, as its answer says; the answer does not say tokens and cost_usd."
     )
 
 

@@ -24,6 +24,9 @@ class _Settings:
     version of the manifest that the agent was built for. `patience_s` bounds how long one call is tried
     again. `signing_key` signs proposals, where the manifest has a `proposal_key`: 32 bytes in base64, as
     secret as `key`.
+
+    Raises:
+        ValueError: for a key that no console has issued: the transport would repeat it in its error.
     """
 
     def __init__(
@@ -37,6 +40,8 @@ class _Settings:
         patience_s: float = 30.0,
         signing_key: str | None = None,
     ) -> None:
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise ValueError("the key has a line break, a space or another character that no key has")
         self.base_url = base_url.rstrip("/")
         self.conversation = Conversation(
             agent_id=agent_id,

@@ -110,8 +110,8 @@ def _client(environment: Mapping[str, str]) -> Client:
         )
     except ImportError:
         raise HookError("DIR_AGENT_SIGNING_KEY needs dir-console-client[signing]") from None
-    except ValueError:
-        raise HookError("DIR_URL is no address, or DIR_AGENT_SIGNING_KEY is not 32 bytes in base64") from None
+    except ValueError as error:
+        raise HookError(str(error)) from None
 
 
 def _wait_s(environment: Mapping[str, str]) -> float:

@@ -25,7 +25,10 @@ class SigningKey:
     """
 
     def __init__(self, private: str) -> None:
-        self._key = Ed25519PrivateKey.from_private_bytes(base64.b64decode(private, validate=True))
+        try:
+            self._key = Ed25519PrivateKey.from_private_bytes(base64.b64decode(private, validate=True))
+        except ValueError:
+            raise ValueError("a signing key is 32 bytes in base64") from None
 
     @property
     def public(self) -> str:

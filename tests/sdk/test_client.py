@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
-from dir_console_client import Client, Question, Refused, SafeMode, Status
+from dir_console_client import AsyncClient, Client, Question, Refused, SafeMode, Status
 from dir_console_client import conversation as conversations
 from dir_console_client.conversation import Call, Conversation
 from dir_console_client.signatures import SigningKey
@@ -36,6 +36,14 @@ def test_what_is_accepted_is_done_once_and_its_receipt_comes_back(desk: Desk) ->
     assert result.receipt["transfer_id"] == "trf_1"
     assert result.words() == "Done."
     assert len(desk.shop.seen) == 1
+
+
+@pytest.mark.parametrize("key", ["agk_x.secret\n", "agk_x. secret", "agk_x.\u00e9secret"])
+def test_a_key_with_characters_of_no_key_is_refused_without_repeating_it(key: str) -> None:
+    for client in (Client, AsyncClient):
+        with pytest.raises(ValueError, match="character that no key has") as caught:
+            client("http://127.0.0.1:9", agent_id=CODER, key=key)
+        assert "secret" not in str(caught.value)
 
 
 def test_an_agent_that_has_to_sign_does(desk: Desk) -> None:

@@ -147,10 +147,10 @@ def test_without_its_settings_it_denies(coder: Coder) -> None:
     ("setting", "words"),
     [
         ({"DIR_HOOK_WAIT_S": "soon"}, "DIR_HOOK_WAIT_S is not a number of seconds"),
-        ({"DIR_AGENT_SIGNING_KEY": "c2hvcnQ="}, "DIR_AGENT_SIGNING_KEY is not 32 bytes in base64"),
-        ({"DIR_AGENT_SIGNING_KEY": "no base64"}, "DIR_AGENT_SIGNING_KEY is not 32 bytes in base64"),
+        ({"DIR_AGENT_SIGNING_KEY": "c2hvcnQ="}, "a signing key is 32 bytes in base64"),
+        ({"DIR_AGENT_SIGNING_KEY": "no base64"}, "a signing key is 32 bytes in base64"),
         ({"DIR_URL": "nowhere"}, "Not run: "),
-        ({"DIR_AGENT_KEY": "agk_x.secret\n"}, "Not run: "),
+        ({"DIR_AGENT_KEY": "agk_x.secret\n"}, "the key has a line break"),
     ],
 )
 def test_a_setting_that_is_wrong_denies_and_says_no_key(

@@ -20,13 +20,23 @@
   let parts = new Map(); // each section that must be read, and which parts of its height were on the screen
   let isRevised = false;
   let opener = null;
-  let scrolledTo = 0;
+  let place = null; // what a person looked at when the sheet came up, and how far below the top of the screen it was
 
   /* What lies between the two bars is what a person sees. */
   const room = () => {
     const top = Math.max(0, document.querySelector(".bar")?.getBoundingClientRect().bottom ?? 0);
     const isThere = bar.getClientRects().length > 0;
     return { top, bottom: isThere ? Math.min(innerHeight, bar.getBoundingClientRect().top) : innerHeight };
+  };
+  /* A line that comes or goes above keeps what is looked at where it is, and changes how far the page is scrolled. */
+  const remember = () => {
+    const { top, bottom } = room();
+    const seen = [...document.querySelectorAll("[data-evidence] > *")].find((part) => part.getBoundingClientRect().bottom > top);
+    const node = seen && seen.getBoundingClientRect().top < bottom ? seen : decide;
+    place = { node, below: node.getBoundingClientRect().top };
+  };
+  const putBack = () => {
+    if (place.node.isConnected) scrollBy({ top: place.node.getBoundingClientRect().top - place.below, behavior: "instant" });
   };
   const join = (ranges, from, to) => {
     const apart = ranges.filter(([start, end]) => end < from || start > to);
@@ -95,7 +105,7 @@
   const open = () => {
     if (sheet.open) return;
     opener = bar.contains(document.activeElement) ? document.activeElement : button;
-    scrolledTo = scrollY;
+    remember();
     home.style.height = `${decide.offsetHeight}px`;
     decide.before(home);
     sheet.append(decide);
@@ -130,7 +140,7 @@
     if (!home.isConnected) return; // somebody else has decided: the form is gone
     home.replaceWith(decide);
     (opener?.getClientRects().length ? opener : title).focus({ preventScroll: true });
-    scrollTo({ top: scrolledTo, behavior: "instant" }); // the page is left as it was
+    putBack();
     soon();
   });
   warning.querySelector("button").addEventListener("click", () => {

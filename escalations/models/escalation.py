@@ -121,7 +121,9 @@ class Escalation(models.Model):
 class Evidence(models.Model):
     """One frozen revision of what the person is shown; its hash is what a decision names."""
 
-    escalation = models.ForeignKey(Escalation, on_delete=models.PROTECT, related_name="evidence")
+    escalation = models.ForeignKey(
+        Escalation, on_delete=models.PROTECT, related_name="evidence", db_index=False
+    )
     revision = models.PositiveIntegerField()
     body = models.BinaryField()
     hash = models.CharField(max_length=64)
@@ -145,7 +147,9 @@ class Decision(models.Model):
     One is in effect per escalation; `sequence` counts those that were taken back, and the first of two.
     """
 
-    escalation = models.ForeignKey(Escalation, on_delete=models.PROTECT, related_name="decisions")
+    escalation = models.ForeignKey(
+        Escalation, on_delete=models.PROTECT, related_name="decisions", db_index=False
+    )
     sequence = models.PositiveSmallIntegerField(default=1)
     state = models.CharField(
         max_length=16,
@@ -156,7 +160,9 @@ class Decision(models.Model):
     revision = models.PositiveIntegerField()
     evidence_hash = models.CharField(max_length=64)
     justification = models.TextField(blank=True, default="")
-    approver = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    approver = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     solo = models.BooleanField(default=False)
     # From the page that was sent to the form that came back; None where the form came from no page.
     shown_ms = models.PositiveBigIntegerField(null=True, blank=True)
@@ -199,7 +205,9 @@ class EffectStatement(models.Model):
     `escalation` is the last one about the intent: its evidence is what the person had to look at.
     """
 
-    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="effect_statements")
+    intent = models.ForeignKey(
+        Intent, on_delete=models.PROTECT, related_name="effect_statements", db_index=False
+    )
     target_key = models.CharField(max_length=64)
     escalation = models.ForeignKey(Escalation, on_delete=models.PROTECT, related_name="effect_statements")
     sequence = models.PositiveSmallIntegerField(default=1)

@@ -35,7 +35,12 @@ class Note(models.Model):
     agent = models.ForeignKey(Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     addressee = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
     )
     commitment = models.CharField(max_length=64, unique=True)
     written_at = models.DateTimeField()
@@ -66,7 +71,9 @@ class NoteMention(models.Model):
     """A person whom a note names with `@username`."""
 
     note = models.ForeignKey(Note, on_delete=models.PROTECT, related_name="mentions")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("user", "note"), name="mention_once_per_note"),)

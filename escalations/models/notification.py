@@ -189,7 +189,9 @@ class Notice(models.Model):
     """
 
     notice_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    route = models.ForeignKey(NotificationRoute, on_delete=models.PROTECT, related_name="notices")
+    route = models.ForeignKey(
+        NotificationRoute, on_delete=models.PROTECT, related_name="notices", db_index=False
+    )
     escalation = models.ForeignKey(
         Escalation, null=True, blank=True, on_delete=models.PROTECT, related_name="notices"
     )

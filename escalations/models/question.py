@@ -14,7 +14,9 @@ IS_ANSWERED = Q(closed_why=contracts.Closing.ANSWERED)
 class Question(models.Model):
     """One question of a person on one revision of the evidence. The answer is a claim, never a fact."""
 
-    escalation = models.ForeignKey(Escalation, on_delete=models.PROTECT, related_name="questions")
+    escalation = models.ForeignKey(
+        Escalation, on_delete=models.PROTECT, related_name="questions", db_index=False
+    )
     number = models.PositiveSmallIntegerField()
     text = models.TextField()
     asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")

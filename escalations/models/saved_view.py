@@ -16,7 +16,9 @@ class SavedView(models.Model):
     """
 
     tenant = models.CharField(max_length=64, default="default")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     position = models.PositiveSmallIntegerField()
     name = models.CharField(max_length=NAME_CHARS)
     query = models.CharField(max_length=QUERY_CHARS)

@@ -17,7 +17,7 @@ class RuleOutput(models.Model):
     rule_output_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="rule_outputs")
-    ruleset = models.ForeignKey(Ruleset, on_delete=models.PROTECT, related_name="outputs")
+    ruleset = models.ForeignKey(Ruleset, on_delete=models.PROTECT, related_name="outputs", db_index=False)
     status = models.CharField(max_length=32)
     input = models.BinaryField()
     body = models.BinaryField()
@@ -78,7 +78,7 @@ class Consultation(models.Model):
 
     consultation_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
-    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="consultations")
+    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="consultations", db_index=False)
     provider = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="consultations")
     capability = models.CharField(max_length=128)
     request = models.OneToOneField("runtime.Message", on_delete=models.PROTECT, related_name="consultation")

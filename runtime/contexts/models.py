@@ -29,7 +29,7 @@ class Inbox(models.Model):
 class AgentEvent(models.Model):
     """One event for an agent, in the order of its stream. Only the newest are kept."""
 
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="events")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="events", db_index=False)
     seq = models.PositiveIntegerField()
     event_type = models.CharField(max_length=32, choices=states.AgentEventType.pairs())
     at = models.DateTimeField()
@@ -47,7 +47,7 @@ class Timer(models.Model):
     """A moment at which an agent wants to be woken. Its row goes when it has rung."""
 
     timer_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="timers")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="timers", db_index=False)
     due_at = models.DateTimeField()
     label = models.CharField(max_length=200)
 
@@ -61,7 +61,9 @@ class Timer(models.Model):
 class Snapshot(models.Model):
     """A frozen working context (DIR paper, 8): what the agent was shown, byte for byte."""
 
-    flow = models.ForeignKey("runtime.Flow", on_delete=models.PROTECT, related_name="snapshots")
+    flow = models.ForeignKey(
+        "runtime.Flow", on_delete=models.PROTECT, related_name="snapshots", db_index=False
+    )
     context_ref = models.CharField(max_length=64)
     body = models.BinaryField()
     created_at = models.DateTimeField()

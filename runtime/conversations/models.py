@@ -72,13 +72,15 @@ class Message(models.Model):
 
     tenant = models.CharField(max_length=64, default="default")
     message_id = models.CharField(max_length=26)
-    conversation = models.ForeignKey(Conversation, on_delete=models.PROTECT, related_name="messages")
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.PROTECT, related_name="messages", db_index=False
+    )
     message_type = models.CharField(max_length=24, choices=MessageType.pairs())
     sender = models.ForeignKey(
         Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="messages_sent"
     )
     recipient = models.ForeignKey(
-        Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="messages_got"
+        Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="messages_got", db_index=False
     )
     flow = models.ForeignKey(Flow, null=True, blank=True, on_delete=models.PROTECT, related_name="messages")
     correlation_id = models.CharField(max_length=128, blank=True, default="")
@@ -146,7 +148,7 @@ class Capability(models.Model):
     """
 
     tenant = models.CharField(max_length=64, default="default")
-    provider = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="capabilities")
+    provider = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="capabilities", db_index=False)
     capability = models.CharField(max_length=128)
     body = models.BinaryField()
     digest = models.CharField(max_length=_DIGITS)

@@ -6,8 +6,12 @@ from django.db import models
 class Answer(models.Model):
     """The stored answer to a call with an Idempotency-Key: scope is the agent or the feed, path and key."""
 
-    agent = models.ForeignKey("runtime.Agent", null=True, on_delete=models.PROTECT, related_name="+")
-    feed_key = models.ForeignKey("runtime.Key", null=True, on_delete=models.PROTECT, related_name="+")
+    agent = models.ForeignKey(
+        "runtime.Agent", null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    feed_key = models.ForeignKey(
+        "runtime.Key", null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     path = models.CharField(max_length=200)
     key = models.CharField(max_length=255)
     request_digest = models.CharField(max_length=64)

@@ -58,7 +58,7 @@ class HumanTask(models.Model):
 
     task_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
-    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="human_tasks")
+    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="human_tasks", db_index=False)
     number = models.PositiveSmallIntegerField()
     step = models.CharField(max_length=64)
     direction = models.CharField(max_length=12, choices=states.Direction.pairs())
@@ -126,7 +126,7 @@ class TargetCallback(models.Model):
     """
 
     tenant = models.CharField(max_length=64, default="default")
-    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="callbacks")
+    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="callbacks", db_index=False)
     number = models.PositiveSmallIntegerField()
     target = models.CharField(max_length=64)
     token_hash = models.CharField(max_length=64, unique=True)

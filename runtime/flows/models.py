@@ -21,16 +21,23 @@ class Flow(models.Model):
 
     dfid = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="flows")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="flows", db_index=False)
     parent = models.ForeignKey(
-        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children"
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children", db_index=False
     )
     # The flow without a parent at the top of the family; its row is the lock that counts the family.
-    root = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="family")
+    root = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="family", db_index=False
+    )
     depth = models.PositiveSmallIntegerField(default=0)
     # The parent's agent, who is told of the end in its own events.
     delegator = models.ForeignKey(
-        Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="delegated_flows"
+        Agent,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="delegated_flows",
+        db_index=False,
     )
     # How many children were ever opened: most flows have none, and are locked without a look for them.
     children_opened = models.PositiveIntegerField(default=0)
@@ -102,6 +109,12 @@ class Flow(models.Model):
             models.Index(fields=("tenant", "-dfid"), name="flow_recent"),
             models.Index(fields=("tenant", "reason", "-dfid"), name="flow_by_reason"),
             models.Index(F("tenant"), TRACE_ID, name="flow_by_trace"),
+            # Most flows have none of these, and cost nothing here.
+            models.Index(fields=("parent",), condition=Q(parent__isnull=False), name="flow_by_parent"),
+            models.Index(fields=("root",), condition=Q(root__isnull=False), name="flow_by_root"),
+            models.Index(
+                fields=("delegator",), condition=Q(delegator__isnull=False), name="flow_by_delegator"
+            ),
             models.Index(
                 fields=("delegator", "ended_at"),
                 condition=Q(end_told=False, ended_at__isnull=False),
@@ -123,7 +136,7 @@ class Flow(models.Model):
 class Feedback(models.Model):
     """One event for the agent, in the order of its flow."""
 
-    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="feedback")
+    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="feedback", db_index=False)
     seq = models.PositiveIntegerField()
     event_type = models.CharField(max_length=32, choices=states.FeedbackType.pairs())
     at = models.DateTimeField()
@@ -220,7 +233,7 @@ class Intent(models.Model):
 class Attempt(models.Model):
     """One call to a target, written before the call is made."""
 
-    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="attempt_rows")
+    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="attempt_rows", db_index=False)
     number = models.PositiveSmallIntegerField()
     step = models.CharField(max_length=64)
     direction = models.CharField(
@@ -288,7 +301,7 @@ class Attempt(models.Model):
 class StepReceipt(models.Model):
     """One finished step of an intent with several, done or undone: what is resumed from after a crash."""
 
-    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="step_receipts")
+    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="step_receipts", db_index=False)
     position = models.PositiveSmallIntegerField()
     step = models.CharField(max_length=64)
     direction = models.CharField(max_length=12, choices=states.Direction.pairs())
@@ -350,8 +363,8 @@ class Proposal(models.Model):
     """A claim (DIR paper, 5.3) by an agent, or by a person who decides an escalation."""
 
     proposal_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="proposals")
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="proposals")
+    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="proposals", db_index=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="proposals", db_index=False)
     author = models.CharField(max_length=160)
     policy_kind = models.CharField(max_length=128)
     policy_version = models.CharField(max_length=64)

@@ -48,8 +48,10 @@ class GuardRun(models.Model):
     """
 
     tenant = models.CharField(max_length=64, default="default")
-    proposal = models.ForeignKey(Proposal, on_delete=models.PROTECT, related_name="guard_runs")
-    guard = models.ForeignKey(Guard, on_delete=models.PROTECT, related_name="runs")
+    proposal = models.ForeignKey(
+        Proposal, on_delete=models.PROTECT, related_name="guard_runs", db_index=False
+    )
+    guard = models.ForeignKey(Guard, on_delete=models.PROTECT, related_name="runs", db_index=False)
     state = models.CharField(
         max_length=8, choices=contract.GuardRunState.pairs(), default=contract.GuardRunState.PENDING
     )

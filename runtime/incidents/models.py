@@ -86,7 +86,9 @@ class RuleCursor(models.Model):
 class RuleSighting(models.Model):
     """An entry that matched a rule and has opened nothing yet; gone once it did, or is too old to count."""
 
-    rule = models.ForeignKey(IncidentRuleRow, on_delete=models.PROTECT, related_name="sightings")
+    rule = models.ForeignKey(
+        IncidentRuleRow, on_delete=models.PROTECT, related_name="sightings", db_index=False
+    )
     group_key = models.CharField(max_length=160, blank=True, default="")
     leaf = models.BigIntegerField()
     entry_id = models.BigIntegerField()
@@ -275,7 +277,9 @@ class IncidentAction(models.Model):
 class PostMortem(models.Model):
     """One version of a post-mortem; the words are canonical JSON behind the commitment."""
 
-    incident = models.ForeignKey(Incident, on_delete=models.PROTECT, related_name="post_mortems")
+    incident = models.ForeignKey(
+        Incident, on_delete=models.PROTECT, related_name="post_mortems", db_index=False
+    )
     version = models.PositiveIntegerField()
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     commitment = models.CharField(max_length=_DIGITS, unique=True)

@@ -275,7 +275,7 @@ class ReplayFinding(models.Model):
     `recorded` and `found` are the two values as JSON, cut to a length. They go when the flow is erased.
     """
 
-    run = models.ForeignKey(ReplayRun, on_delete=models.PROTECT, related_name="findings")
+    run = models.ForeignKey(ReplayRun, on_delete=models.PROTECT, related_name="findings", db_index=False)
     dfid = models.UUIDField()
     result = models.CharField(max_length=12, choices=run_contract.FindingResult.pairs())
     change = models.CharField(max_length=32)

@@ -42,9 +42,13 @@ class Resource(models.Model):
 class Reservation(models.Model):
     """One claim of an accepted proposal. HELD has a lease; PINNED by a worker's claim has none."""
 
-    resource = models.ForeignKey(Resource, on_delete=models.PROTECT, related_name="reservations")
+    resource = models.ForeignKey(
+        Resource, on_delete=models.PROTECT, related_name="reservations", db_index=False
+    )
     flow = models.ForeignKey("runtime.Flow", on_delete=models.PROTECT, related_name="reservations")
-    proposal = models.ForeignKey("runtime.Proposal", on_delete=models.PROTECT, related_name="reservations")
+    proposal = models.ForeignKey(
+        "runtime.Proposal", on_delete=models.PROTECT, related_name="reservations", db_index=False
+    )
     amount = models.PositiveBigIntegerField()
     state = models.CharField(
         max_length=12, choices=states.ReservationState.pairs(), default=states.ReservationState.HELD
@@ -74,9 +78,6 @@ class Reservation(models.Model):
             ),
         )
         indexes = (
-            models.Index(
-                fields=("flow",), condition=Q(state__in=states.STANDING), name="reservation_by_flow"
-            ),
             models.Index(
                 fields=("lease_until",),
                 condition=Q(state=states.ReservationState.HELD),

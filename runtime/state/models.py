@@ -96,7 +96,7 @@ class MemoryItem(models.Model):
     value = models.BinaryField()
     digest = models.CharField(max_length=64)
     source = models.CharField(max_length=200)
-    writer = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
+    writer = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+", db_index=False)
     written_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True, blank=True)
     quarantined = models.BooleanField(default=False)
@@ -155,7 +155,7 @@ class Artifact(models.Model):
     """A reference to content that is kept elsewhere, named by its digest. The runtime never fetches it."""
 
     tenant = models.CharField(max_length=64, default="default")
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="artifacts")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="artifacts", db_index=False)
     digest = models.CharField(max_length=64)
     media_type = models.CharField(max_length=128)
     size_bytes = models.PositiveBigIntegerField()

@@ -17,7 +17,7 @@ class WorkflowPosition(models.Model):
     flow = models.OneToOneField(
         Flow, primary_key=True, on_delete=models.PROTECT, related_name="workflow_position"
     )
-    workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="positions")
+    workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="positions", db_index=False)
     fold = models.BinaryField()
     permits = models.BinaryField(default=b"{}")
     version = models.PositiveIntegerField(default=1)

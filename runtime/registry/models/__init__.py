@@ -90,7 +90,7 @@ class Agent(models.Model):
 class Manifest(DocumentVersion):
     """One version of what an agent may do."""
 
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="manifests")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="manifests", db_index=False)
     version = models.CharField(max_length=64)
 
     class Meta:
@@ -217,7 +217,7 @@ class OwnerChange(models.Model):
     `solo` where the only admin there is did both. Who was the owner, and who changed it, are bound for days.
     """
 
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="owner_changes")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="owner_changes", db_index=False)
     owner_before = models.CharField(max_length=200)
     owner_after = models.CharField(max_length=200)
     asked_by = models.CharField(max_length=160)

@@ -15,7 +15,9 @@ class CalibrationMap(SwappedVersion):
     profile changes.
     """
 
-    agent = models.ForeignKey("runtime.Agent", on_delete=models.PROTECT, related_name="calibration_maps")
+    agent = models.ForeignKey(
+        "runtime.Agent", on_delete=models.PROTECT, related_name="calibration_maps", db_index=False
+    )
     version = models.PositiveIntegerField()
     policy_kind = models.CharField(max_length=128)
     impact = models.CharField(max_length=16, choices=states.Impact.pairs())

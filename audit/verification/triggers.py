@@ -37,27 +37,36 @@ def _refusal(what: str) -> str:
     return f"{what} are append only"
 
 
-def _append_only_sqlite(name: str, table: str, what: str, same_place: str) -> dict[str, Trigger]:
+def _taken(table: str, *places: str) -> str:
+    """Whether a row has one of the places, each asked for alone.
+
+    By OR, SQLite may walk the whole table, and goes on so for ever once somebody ran ANALYZE on a small one.
+    """
+    return " OR ".join(f"EXISTS (SELECT 1 FROM {table} WHERE {place})" for place in places)  # noqa: S608
+
+
+def _append_only_sqlite(name: str, table: str, what: str, *same_place: str) -> dict[str, Trigger]:
     refuse = f"BEGIN SELECT RAISE(ABORT, '{_refusal(what)}'); END"
-    same = f"SELECT 1 FROM {table} WHERE {same_place}"  # noqa: S608 (constants only)
     # INSERT OR REPLACE removes the old row without firing the delete trigger.
+    same = _taken(table, *same_place)
     taken = f"BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: {what} have this one'); END"
     return {
         f"audit_{name}_no_update": Trigger(table, f"BEFORE UPDATE ON {table} {refuse}"),
         f"audit_{name}_no_delete": Trigger(table, f"BEFORE DELETE ON {table} {refuse}"),
-        f"audit_{name}_no_replace": Trigger(table, f"BEFORE INSERT ON {table} WHEN EXISTS ({same}) {taken}"),
+        f"audit_{name}_no_replace": Trigger(table, f"BEFORE INSERT ON {table} WHEN {same} {taken}"),
     }
 
 
 _RECORDS = "audit_decisionrecord"
 # The other places that a record takes: INSERT OR REPLACE must not free one of them either.
 _RECORD_PLACES = (
-    "supersedes = NEW.supersedes OR (dfid = NEW.dfid AND seq = NEW.seq AND tenant = NEW.tenant) OR "
-    "(dfid = NEW.dfid AND terminal AND NEW.terminal AND supersedes IS NULL AND NEW.supersedes IS NULL)"
+    "NEW.supersedes IS NOT NULL AND supersedes = NEW.supersedes",
+    "dfid = NEW.dfid AND seq = NEW.seq AND tenant = NEW.tenant",
+    "dfid = NEW.dfid AND terminal AND NEW.terminal AND supersedes IS NULL AND NEW.supersedes IS NULL",
 )
 _RECORD_ONCE = Trigger(
     _RECORDS,
-    f"BEFORE INSERT ON {_RECORDS} WHEN EXISTS (SELECT 1 FROM {_RECORDS} WHERE {_RECORD_PLACES}) "  # noqa: S608
+    f"BEFORE INSERT ON {_RECORDS} WHEN {_taken(_RECORDS, *_RECORD_PLACES)} "
     "BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: decision records have this place'); END",
     reads="supersedes",
 )
@@ -107,14 +116,15 @@ WANTED: Mapping[str, Mapping[str, Trigger]] = {
             "entry",
             _ENTRIES,
             "ledger entries",
-            "id = NEW.id OR (tenant = NEW.tenant AND stream = NEW.stream AND seq = NEW.seq)",
+            "id = NEW.id",
+            "tenant = NEW.tenant AND stream = NEW.stream AND seq = NEW.seq",
         ),
         **_append_only_sqlite(
-            "leaf", "audit_leaf", "leaves", '"index" = NEW."index" OR entry_id = NEW.entry_id'
+            "leaf", "audit_leaf", "leaves", '"index" = NEW."index"', "entry_id = NEW.entry_id"
         ),
         **_append_only_sqlite("checkpoint", "audit_checkpoint", "checkpoints", "id = NEW.id"),
         **_append_only_sqlite(
-            "record", "audit_decisionrecord", "decision records", "id = NEW.id OR record_id = NEW.record_id"
+            "record", "audit_decisionrecord", "decision records", "id = NEW.id", "record_id = NEW.record_id"
         ),
         "audit_record_one_place": _RECORD_ONCE,
         "audit_record_follows": _RECORD_FOLLOWS,
@@ -123,7 +133,8 @@ WANTED: Mapping[str, Mapping[str, Trigger]] = {
             "feedback",
             "audit_recordfeedback",
             "feedback on decision records",
-            "id = NEW.id OR feedback_id = NEW.feedback_id",
+            "id = NEW.id",
+            "feedback_id = NEW.feedback_id",
         ),
         _QUEUED: _QUEUES_SQLITE,
     },

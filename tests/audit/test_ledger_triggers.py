@@ -1,5 +1,6 @@
 """Append only: the database itself refuses to change entries, and a lost trigger is noticed."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
@@ -149,3 +150,28 @@ def test_a_trigger_whose_table_was_renamed_back_is_as_it_was() -> None:
     execute("ALTER TABLE audit_ledgerentry RENAME TO audit_elsewhere")
     execute("ALTER TABLE audit_elsewhere RENAME TO audit_ledgerentry")
     assert triggers.missing() == []
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="triggers of PostgreSQL ask for no other row")
+def test_no_trigger_walks_a_table_even_once_somebody_ran_analyze_on_a_small_one() -> None:
+    """Its plan would stay that of the small one, and each insert take longer than the one before."""
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+        cursor.execute("DELETE FROM sqlite_stat1")
+        for name, table in cursor.execute(
+            "SELECT name, tbl_name FROM sqlite_master WHERE type = 'index' AND tbl_name LIKE 'audit_%'"
+        ).fetchall():
+            columns = cursor.execute(f"PRAGMA index_info({name})").fetchall()
+            few = " ".join(["11"] * (len(columns) + 1))  # rows, and how many are alike in each column
+            cursor.execute("INSERT INTO sqlite_stat1 VALUES (%s, %s, %s)", [table, name, few])
+        cursor.execute("ANALYZE sqlite_master")  # read them
+        asked = 0
+        for name, trigger in triggers.WANTED["sqlite"].items():
+            if " WHEN " not in trigger.words:
+                continue
+            condition = trigger.words.split(" WHEN ", 1)[1].split(" BEGIN ", 1)[0]
+            cursor.execute("EXPLAIN QUERY PLAN SELECT " + re.sub(r'NEW\."?\w+"?', "NULL", condition))
+            plan = [row[-1] for row in cursor.fetchall()]
+            asked += sum(step.startswith("SEARCH") for step in plan)
+            assert not any(step.startswith("SCAN audit_") for step in plan), (name, plan)
+    assert asked > 8

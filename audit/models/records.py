@@ -84,7 +84,7 @@ class DecisionRecord(models.Model):
             models.Index(fields=("tenant", "agent_id", "-id"), name="record_by_agent"),
             models.Index(fields=("tenant", "approval_mode", "-id"), name="record_by_mode"),
             models.Index(fields=("tenant", "trace_id", "-id"), name="record_by_trace"),
-            models.Index(fields=("tenant", "at"), name="record_by_time"),
+            models.Index(fields=("tenant", "at", "id"), name="record_by_time"),
             models.Index(fields=("tenant", "record_hash"), name="record_by_hash"),
             # All that a count of what a kind decided in a period reads.
             models.Index(fields=("tenant", "decision_key", "status", "at", "dfid"), name="record_counts"),

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from django.db.models import Exists, F, OuterRef, QuerySet, TextField
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 
 from audit import actors, canonical, cells
@@ -45,6 +45,7 @@ _COLUMNS: Final = (
     "supersedes_id",
     "key_id",
 )
+_TIMES: Final = frozenset({"at__gte", "at__lt"})
 Row = Mapping[str, Any]
 # A flow and the id of its record.
 Place = tuple[str, str]
@@ -164,8 +165,9 @@ def search(*, tenant: str, wanted: RecordFilter, after: int | None = None, size:
     """The newest records that match, or those after the cursor, newest first."""
     ids = _list_ids(tenant, wanted, after, size + 1)
     page = ids[:size]
-    rows = _read(tenant, DecisionRecord.objects.filter(pk__in=page).order_by("-pk"))
-    return Found(rows, page[-1] if len(ids) > size else None)
+    place = {pk: number for number, pk in enumerate(page)}
+    rows = _read(tenant, DecisionRecord.objects.filter(pk__in=page))
+    return Found(sorted(rows, key=lambda row: place[row.pk]), page[-1] if len(ids) > size else None)
 
 
 def list_flows(*, tenant: str, wanted: RecordFilter, size: int) -> frozenset[UUID]:
@@ -208,7 +210,8 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     """The newest keys that match.
 
     A subject or an approver is in few records, so the index of terms leads: SQLite would try each record
-    instead, from the newest to the oldest. A trace, or a flow, has fewer still.
+    instead, from the newest to the oldest. A trace, or a flow, has fewer still. Of a time alone they are in
+    the order of time, which is that of its index: by number, SQLite would sort all of that time.
     """
     exact: dict[str, Any] = {
         "decision_key": wanted.decision_key,
@@ -237,6 +240,8 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
         records = records.filter(~is_superseded)
     if wanted.feedback:
         records = records.filter(pk__in=_assessed(tenant, wanted.feedback))
+    if asked and asked.keys() <= _TIMES and not terms and not wanted.feedback:
+        return list(_before(records, after).order_by("-at", "-pk").values_list("pk", flat=True)[:most])
     rows: QuerySet[Any]
     if terms and not wanted.is_narrow:
         (name, value), *terms = terms
@@ -255,6 +260,14 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     is_few = wanted.is_narrow and not (wanted.trace_id or wanted.dfid)
     newest = (F(key) + 0).desc() if is_few else F(key).desc()
     return list(rows.order_by(newest).values_list(key, flat=True)[:most])
+
+
+def _before(rows: QuerySet[DecisionRecord], after: int | None) -> QuerySet[DecisionRecord]:
+    """Those that come after the cursor in the order of time, the newest first; none for an unknown one."""
+    if after is None:
+        return rows
+    at = Subquery(DecisionRecord.objects.filter(pk=after).values("at"))
+    return rows.filter(Q(at__lt=at) | Q(at=at, pk__lt=after), at__lte=at)
 
 
 def _assessed(tenant: str, assessment: str) -> QuerySet[Any]:

@@ -1,6 +1,7 @@
 """Searches of records: what was changed in the database is not shown, and indexes find the rest."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -174,6 +175,8 @@ EVERYTHING = RecordFilter(
     policy_decision="allow",
     scorecard="failed",
     failed_evaluator="policy",
+    since=datetime(1970, 1, 2, tzinfo=UTC),
+    until=datetime(2100, 1, 1, tzinfo=UTC),
 )
 BY_INDEX = {
     "dfid": "record_by_flow",
@@ -187,12 +190,15 @@ BY_INDEX = {
     "policy_decision": "term_by_value",
     "scorecard": "term_by_value",
     "failed_evaluator": "term_by_value",
+    "since": "record_by_time",
+    "until": "record_by_time",
 }
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by how many rows it has counted")
 @pytest.mark.parametrize("name", [*BY_INDEX, ""])
 def test_each_filter_is_answered_by_its_index_without_sorting(undone: History, name: str) -> None:
+    """Of many years too: what matches is not read before it is put in order."""
     wanted = RecordFilter(**{name: getattr(EVERYTHING, name)}) if name else RecordFilter()
     with CaptureQueriesContext(connection) as captured:
         queries.search(tenant="default", wanted=wanted, after=1_000_000)
@@ -202,6 +208,31 @@ def test_each_filter_is_answered_by_its_index_without_sorting(undone: History, n
     assert BY_INDEX.get(name, "record_recent") in plan, plan
     assert "TEMP B-TREE" not in plan, plan
     assert "SCAN" not in plan, plan
+
+
+@pytest.mark.parametrize(
+    "wanted", [RecordFilter(since=EVERYTHING.since), RecordFilter(until=EVERYTHING.until)]
+)
+def test_those_of_a_time_come_in_the_order_of_time_page_by_page(
+    undone: History, wanted: RecordFilter
+) -> None:
+    """Records of one moment are in the order of their numbers; none comes twice, and none is left out."""
+    numbers = list(DecisionRecord.objects.order_by("pk").values_list("pk", flat=True))
+    assert len(numbers) > 4
+    moments = [datetime(2026, 11, 1, hour, tzinfo=UTC) for hour in (3, 1, 1, *[2] * (len(numbers) - 3))]
+    for number, at in zip(numbers, moments, strict=True):
+        rewrite(DecisionRecord.objects.get(pk=number), at=at)
+    expected = [pk for _, pk in sorted(zip(moments, numbers, strict=True), reverse=True)]
+    wanted, after = replace(wanted, superseded=queries.Superseded.SHOWN), None
+    got: list[int] = []
+    while len(got) <= len(numbers):
+        found = queries.search(tenant="default", wanted=wanted, after=after, size=2)
+        got += [row.pk for row in found.rows]
+        after = found.following
+        if after is None:
+            break
+    assert got == expected
+    assert queries.search(tenant="default", wanted=wanted, after=max(numbers) + 1).rows == []
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,10 @@ class Migration(migrations.Migration):
         # Dropped by name: SQLite would copy each table for the change of a field.
         migrations.SeparateDatabaseAndState(
             database_operations=[
-                migrations.RunSQL([f"DROP INDEX IF EXISTS {name}" for name in WITHIN_ANOTHER])
+                # Backwards none is made again: the other one still answers.
+                migrations.RunSQL(
+                    [f"DROP INDEX IF EXISTS {name}" for name in WITHIN_ANOTHER], migrations.RunSQL.noop
+                )
             ],
             state_operations=[
                 migrations.AlterField(

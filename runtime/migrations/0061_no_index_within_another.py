@@ -1,7 +1,8 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-# Each is the beginning of another index, which finds the same rows; every insert wrote both.
+# Each is the beginning of another index, which finds the same rows; every insert wrote both. Those of a flow's
+# delegator, parent and root had every flow in them, and most flows have none: the partial ones take their place.
 WITHIN_ANOTHER = (
     "runtime_agentevent_agent_id_97705a83",
     "runtime_answer_agent_id_5d4e106f",

@@ -38,6 +38,12 @@ def record_page(world: Recorded, name: str) -> str:
     return reverse("record", args=[world.row(name).record_id])
 
 
+def test_every_badge_of_the_list_says_something(world: Recorded) -> None:
+    page = text_of(sign_in(Role.AUDITOR), "/records/")
+    assert page.count('class="badge') > 1
+    assert not re.findall(r'<span class="badge[^>]*>\s*</span>', page)
+
+
 @pytest.mark.parametrize("role", list(Role))
 def test_each_role_reads_every_page(world: Recorded, role: Role) -> None:
     client = sign_in(role)

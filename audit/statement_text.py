@@ -1,15 +1,18 @@
-"""The text of statements that are compiled once: what of it never changes, and the cursors that send it."""
+"""The text of statements that are compiled once: what of it never changes, and how it is sent."""
 
 import re
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from itertools import count
+from operator import methodcaller
 from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
 # A percent sign of the text itself, or the place of a parameter.
 _PERCENT: Final = re.compile("%%|%s")
+# From each double quote to the next, so that one inside a text hides no name behind it.
+_NAME: Final = re.compile('(?=("[^"]*"))')
 
 
 def with_constants(sql: str, params: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -33,35 +36,79 @@ def with_constants(sql: str, params: Sequence[Any]) -> tuple[str, list[Any]]:
     return _PERCENT.sub(write, sql), left
 
 
-def cursor(database: BaseDatabaseWrapper) -> Any:
-    """A cursor for a statement that comes again and again: PostgreSQL plans it once for each connection.
-
-    Django's own cursor there writes the values into the text, so that each text is new to the database; that
-    for SQLite rewrites the text at each call. While statements are logged they are used all the same: of a
-    prepared one the log would have no text.
-    """
-    if database.queries_logged or database.vendor not in {"postgresql", "sqlite"}:
-        return database.cursor()
-    database.ensure_connection()
-    with database.wrap_database_errors:
-        if database.vendor == "sqlite":
-            own = database.connection.cursor(factory=_KnownText)
-        else:
-            from django.db.backends.postgresql.base import ServerBindingCursor
-
-            own = ServerBindingCursor(database.connection)  # type: ignore[call-arg]
-        return database._prepare_cursor(own)  # type: ignore[attr-defined]
+def rows(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> list[Any]:
+    """Send a statement that comes again and again; all its rows."""
+    cursor = _sent(database, sql, params)
+    try:
+        with database.wrap_database_errors:
+            return cursor.fetchall()  # type: ignore[no-any-return]
+    finally:
+        cursor.close()
 
 
-class _KnownText(SQLiteCursorWrapper):
-    """Rewrites the places of parameters, which SQLite marks otherwise, once for each text."""
-
-    def convert_query(self, query: str, *, param_names: Any = None) -> str:
-        return (
-            _marked(query) if param_names is None else super().convert_query(query, param_names=param_names)
-        )
+def changed(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> int:
+    """Send a statement that comes again and again and returns no rows; how many it changed or stored."""
+    cursor = _sent(database, sql, params)
+    try:
+        return int(cursor.rowcount)
+    finally:
+        cursor.close()
 
 
 @lru_cache(maxsize=1024)
-def _marked(query: str) -> str:
-    return _PERCENT.sub(lambda found: "?" if found[0] == "%s" else "%", query)
+def names(sql: str) -> frozenset[str]:
+    """What a statement names in double quotes, its tables and columns among it."""
+    return frozenset(_NAME.findall(sql))
+
+
+def _sent(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
+    """The cursor of a statement that was sent.
+
+    Django's own cursor writes the values into the text on PostgreSQL, so that each text is new to the
+    server, and rewrites the text at each call on SQLite. Here the places of the parameters are rewritten
+    once for each text, and PostgreSQL plans it once for each connection. While statements are logged
+    Django's cursor is used all the same: of a prepared statement the log would have no text.
+    """
+    if database.queries_logged or database.vendor not in _DRIVERS:
+        cursor: Any = database.cursor()
+        cursor.execute(sql, params)
+        return cursor
+    open_cursor, marked = _DRIVERS[database.vendor]
+
+    def execute(sql: str, params: Sequence[Any], many: bool, context: Any) -> None:
+        database.validate_no_broken_transaction()
+        with database.wrap_database_errors:
+            cursor.execute(marked(sql), params)
+
+    database.ensure_connection()
+    database.validate_thread_sharing()
+    cursor, send = open_cursor(database.connection), execute
+    for wrapper in reversed(database.execute_wrappers):
+        send = partial(wrapper, send)
+    send(sql, params, False, {"connection": database, "cursor": cursor})
+    return cursor
+
+
+def _numbered_cursor(connection: Any) -> Any:
+    # Imported where it is used: without PostgreSQL the driver need not be there.
+    from psycopg import RawCursor
+
+    return RawCursor(connection)
+
+
+@lru_cache(maxsize=1024)
+def _with_marks(sql: str) -> str:
+    return _PERCENT.sub(lambda found: "?" if found[0] == "%s" else "%", sql)
+
+
+@lru_cache(maxsize=1024)
+def _with_numbers(sql: str) -> bytes:
+    numbers = count(1)
+    return _PERCENT.sub(lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", sql).encode()
+
+
+# By database: what opens a cursor of the driver, and what writes the places of parameters as it reads them.
+_DRIVERS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[str], str | bytes]]]] = {
+    "sqlite": (methodcaller("cursor"), _with_marks),
+    "postgresql": (_numbered_cursor, _with_numbers),
+}

@@ -142,9 +142,7 @@ class _Compiled:
     def run(self, values: Mapping[str, Any], database: BaseDatabaseWrapper) -> list[Any]:
         if self.locks:
             _require_transaction(database)
-        with statement_text.cursor(database) as cursor:
-            cursor.execute(self.sql, _filled(self.params, values, database))
-            return self.read(cursor.fetchall())
+        return self.read(statement_text.rows(database, self.sql, _filled(self.params, values, database)))
 
 
 class Change:
@@ -169,12 +167,8 @@ class Change:
             sql, params = self._forms[key] = _compile_change(
                 *self.plain(**{name: Slot(name) for name in values})
             )
-        with (
-            transaction.mark_for_rollback_on_error(using=database.alias),
-            statement_text.cursor(database) as cursor,
-        ):
-            cursor.execute(sql, _filled(params, values, database))
-            return int(cursor.rowcount)
+        with transaction.mark_for_rollback_on_error(using=database.alias):
+            return statement_text.changed(database, sql, _filled(params, values, database))
 
 
 def _compile_change(rows: QuerySet[Any, Any], changes: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
@@ -359,10 +353,8 @@ class _Waiting:
                 self.store()
             elif sql.startswith("ROLLBACK TO"):
                 self.rows, self.tables = [], set()  # all added since the savepoint
-            for table in self.tables:
-                if table in sql:
-                    self.store()
-                    break
+            elif not self.tables.isdisjoint(statement_text.names(sql)):
+                self.store()
         return execute(sql, params, many, context)
 
 
@@ -405,11 +397,8 @@ def is_waiting(row: Model) -> bool:
 
 
 def _send(sql: str, params: Sequence[Any], database: BaseDatabaseWrapper) -> None:
-    with (
-        transaction.mark_for_rollback_on_error(using=database.alias),
-        statement_text.cursor(database) as cursor,
-    ):
-        cursor.execute(sql, params)
+    with transaction.mark_for_rollback_on_error(using=database.alias):
+        statement_text.changed(database, sql, params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,13 +415,12 @@ class _Insertion:
 
 
 def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDatabaseWrapper) -> None:
-    with (
-        transaction.mark_for_rollback_on_error(using=database.alias),
-        statement_text.cursor(database) as cursor,
-    ):
-        cursor.execute(insertion.sql, insertion.params(rows, database))
-        keys = cursor.fetchall() if insertion.returns is not None else ()
-    if insertion.returns is not None:
+    params = insertion.params(rows, database)
+    if insertion.returns is None:
+        _send(insertion.sql, params, database)
+    else:
+        with transaction.mark_for_rollback_on_error(using=database.alias):
+            keys = statement_text.rows(database, insertion.sql, params)
         for row, (key,) in zip(rows, keys, strict=True):
             setattr(row, insertion.returns.attname, key)
     for row in rows:

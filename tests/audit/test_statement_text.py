@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from audit import statement_text
@@ -27,9 +27,7 @@ HOSTILE = [
 
 
 def asked(sql: str, params: list[Any]) -> list[Any]:
-    with statement_text.cursor(connection) as cursor:
-        cursor.execute(*statement_text.with_constants(sql, params))
-        return list(cursor.fetchall())
+    return statement_text.rows(connection, *statement_text.with_constants(sql, params))
 
 
 @pytest.mark.django_db
@@ -55,3 +53,22 @@ def test_statements_that_are_logged_have_their_text() -> None:
     with CaptureQueriesContext(connection) as captured:
         assert asked("SELECT %s || %s", ["one", "two"]) == [("onetwo",)]
     assert "'one' || 'two'" in captured[0]["sql"]
+
+
+def test_a_quote_inside_a_text_hides_no_name_behind_it() -> None:
+    assert '"runtime_flow"' in statement_text.names("""SELECT 'a"b' FROM "runtime_flow" WHERE x = '"'""")
+
+
+@pytest.mark.django_db
+def test_errors_are_those_of_django() -> None:
+    with pytest.raises(DatabaseError), transaction.atomic():
+        statement_text.rows(connection, 'SELECT %s FROM "no_such_table"', ["one"])
+    with pytest.raises(IntegrityError), transaction.atomic():
+        statement_text.changed(
+            connection, 'INSERT INTO "django_content_type" ("app_label") VALUES (%s)', ["one"]
+        )
+    with transaction.atomic():
+        transaction.set_rollback(True)
+        with pytest.raises(transaction.TransactionManagementError):
+            statement_text.rows(connection, "SELECT %s || '%%'", ["one"])
+    assert asked("SELECT %s || '%%'", ["one"]) == [("one%",)]

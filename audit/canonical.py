@@ -8,8 +8,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import rfc8785
@@ -18,6 +17,8 @@ MAX_SAFE_INTEGER = 2**53 - 1
 MAX_DEPTH = 128  # orjson stops at 254 and Python's stack somewhat later; one bound for both roads
 
 _FAST_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_TEXT: Final = frozenset[type]({str})
+_ALWAYS_PLAIN: Final = frozenset[type]({str, bool, type(None)})
 _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
 _LONG_DIGITS = re.compile(rb"\d{16}")
 
@@ -72,34 +73,27 @@ def normalise(value: Any) -> Any:
 def _is_plain(value: Any, depth: int) -> bool:
     """Whether orjson writes `value` as RFC 8785 would. Exact types only: a subclass takes the slow road."""
     kind = type(value)
-    if kind is str or kind is bool or value is None:
+    if kind in _ALWAYS_PLAIN:
         return True
     if kind is int:
         return bool(-MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER)
     if depth == 0:
         raise CanonicalError(f"nested deeper than {MAX_DEPTH}")
-    if kind is dict:
-        plain = _all_plain(value.values(), depth - 1)
-        for key in value:
-            # UTF-16 order (RFC 8785) and UTF-8 order (orjson) part beyond the BMP; ASCII is the cheap test.
-            if type(key) is not str or not key.isascii():
-                return False
-        return plain
-    if kind is list or kind is tuple:
-        return _all_plain(value, depth - 1)
     if kind is float:
         if not math.isfinite(value):
             raise CanonicalError("NaN and Infinity have no JSON form")
         # Both write the shortest digits that give it back, and within these bounds without an exponent.
         return _LEAST_PLAIN <= abs(value) <= _MOST_PLAIN and not value.is_integer()
-    return False
-
-
-def _all_plain(members: Iterable[Any], depth: int) -> bool:
-    # Every member is visited even after a No: the depth bound must hold on the slow road too.
-    plain = True
+    if kind is dict:
+        # UTF-16 order (RFC 8785) and UTF-8 order (orjson) part beyond the BMP; ASCII is the cheap test.
+        plain, members = _TEXT.issuperset(map(type, value)) and "".join(value).isascii(), value.values()
+    elif kind is list or kind is tuple:
+        plain, members = True, value
+    else:
+        return False
     for member in members:
-        if not _is_plain(member, depth):
+        # Every member is visited even after a No: the depth bound must hold on the slow road too.
+        if type(member) not in _ALWAYS_PLAIN and not _is_plain(member, depth - 1):
             plain = False
     return plain
 

@@ -80,7 +80,7 @@ class ChainBreak:
 
 def time_text(at: datetime) -> str:
     """RFC 3339 in UTC with six decimals and Z, the one written form of a time in the ledger."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return at.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def body_bytes(

@@ -4,50 +4,50 @@ Django asks each field of each row what to do. Here each field is asked once, an
 which Django is known to do nothing take the short way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import models
+from django.db import connection, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, Model, signals
 from django.db.models.base import ModelState
 from django.db.models.fields.related_descriptors import ForeignKeyDeferredAttribute
 from django.db.models.query_utils import DeferredAttribute
 
-_NOTHING: Final = frozenset[type]()
-_TEXT: Final = frozenset[type]({str, type(None)})
-_TRUTH: Final = frozenset[type]({bool, type(None)})
-_NUMBER: Final = frozenset[type]({int, type(None)})
-# What a driver takes as it is, by the class of the field. PostgreSQL is told the size of each integer.
-_AS_IT_IS: Final[dict[str, dict[type, frozenset[type]]]] = {
-    "sqlite": {
-        models.CharField: _TEXT,
-        models.TextField: _TEXT,
-        models.BooleanField: _TRUTH,
-        models.IntegerField: _NUMBER,
-        models.BigIntegerField: _NUMBER,
-        models.SmallIntegerField: _NUMBER,
-        models.PositiveIntegerField: _NUMBER,
-        models.PositiveSmallIntegerField: _NUMBER,
-    },
-    "postgresql": {
-        models.CharField: _TEXT,
-        models.TextField: _TEXT,
-        models.BooleanField: _TRUTH,
-        models.UUIDField: frozenset({UUID, type(None)}),
-    },
+# What becomes of a value on its way to the database, by its type: None where the driver takes it as it is.
+_Ways = Mapping[type, Callable[[Any], Any] | None]
+_AS_IT_IS: Final[dict[type["Field[Any, Any]"], _Ways]] = {
+    models.CharField: {str: None},
+    models.TextField: {str: None},
+    models.BooleanField: {bool: None},
+    models.BinaryField: {bytes: None},
 }
+_INTEGERS: Final = frozenset[type](
+    {
+        models.AutoField,
+        models.BigAutoField,
+        models.IntegerField,
+        models.BigIntegerField,
+        models.SmallIntegerField,
+        models.PositiveIntegerField,
+        models.PositiveBigIntegerField,
+        models.PositiveSmallIntegerField,
+    }
+)
 
 
 class Column:
     """One column of an insert: gives the parameter of a row, which is what `get_db_prep_save` gives."""
 
-    __slots__ = ("as_it_is", "attname", "field")
+    __slots__ = ("attname", "field", "ways")
 
     def __init__(self, field: "Field[Any, Any]", vendor: str) -> None:
         self.field, self.attname = field, field.attname
-        self.as_it_is = _AS_IT_IS.get(vendor, {}).get(type(field), _NOTHING)
+        known = _ways(_referenced(field), vendor)
+        self.ways: _Ways = {**known, type(None): None} if known else {}
 
 
 def params(columns: Sequence[Column], rows: Sequence[Model], database: BaseDatabaseWrapper) -> list[Any]:
@@ -57,11 +57,49 @@ def params(columns: Sequence[Column], rows: Sequence[Model], database: BaseDatab
         values = row.__dict__
         for column in columns:
             value = values.get(column.attname, column)
-            if type(value) not in column.as_it_is:
+            try:
+                way = column.ways[type(value)]
+            except KeyError:
                 field = column.field
                 value = field.get_db_prep_save(field.pre_save(row, add=True), database)
+            else:
+                if way is not None:
+                    value = way(value)
             found.append(value)
     return found
+
+
+def _referenced(field: "Field[Any, Any]") -> "Field[Any, Any]":
+    """The column that a column refers to, whose values it holds; itself where it refers to none."""
+    return _referenced(field.target_field) if isinstance(field, models.ForeignKey) else field
+
+
+def _ways(field: "Field[Any, Any]", vendor: str) -> _Ways:
+    """What becomes of values of a column; nothing where its class or the database is not known here."""
+    if vendor not in {"sqlite", "postgresql"}:
+        return {}
+    kind, is_sqlite = type(field), vendor == "sqlite"
+    if isinstance(field, models.DateTimeField):
+        is_given = kind is models.DateTimeField and not (field.auto_now or field.auto_now_add)
+        return {datetime: _time_on_sqlite if is_sqlite else _aware} if is_given else {}
+    if kind is models.UUIDField:
+        return {UUID: attrgetter("hex") if is_sqlite else None}
+    if kind in _INTEGERS:
+        # PostgreSQL is told the size of each integer, but for a key that it gives.
+        sizes = {} if is_sqlite else connection.ops.integerfield_type_map  # type: ignore[attr-defined]
+        return {int: sizes.get(field.get_internal_type())}
+    return _AS_IT_IS.get(kind, {})
+
+
+def _aware(at: datetime) -> datetime:
+    if at.tzinfo is None:
+        raise ValueError(f"the time {at} has no zone")
+    return at
+
+
+def _time_on_sqlite(at: datetime) -> str:
+    """The text that Django stores of a time on SQLite: in UTC, without the name of the zone."""
+    return _aware(at).astimezone(UTC).isoformat(" ").removesuffix("+00:00")
 
 
 def maker(model: type[Model], names: Sequence[str]) -> Callable[[str, Sequence[Any]], Any]:

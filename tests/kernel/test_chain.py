@@ -150,6 +150,7 @@ def test_any_changed_byte_of_a_body_is_found(position: int, offset: int, change:
 def test_time_is_written_in_one_form_in_utc() -> None:
     east = datetime(2026, 1, 2, 5, 4, 5, tzinfo=timezone(timedelta(hours=2)))
     assert chain.time_text(east) == "2026-01-02T03:04:05.000000Z"
+    assert chain.time_text(east.replace(year=976)) == "0976-01-02T03:04:05.000000Z"
 
 
 def test_a_commitment_is_the_hash_of_salt_and_body() -> None:

@@ -17,6 +17,8 @@ from django.db.models.base import ModelState
 from django.db.models.fields.related_descriptors import ForeignKeyDeferredAttribute
 from django.db.models.query_utils import DeferredAttribute
 
+from audit.quick_rows import QuickRow
+
 # What becomes of a value on its way to the database, by its type: None where the driver takes it as it is.
 _Ways = Mapping[type, Callable[[Any], Any] | None]
 _AS_IT_IS: Final[dict[type["Field[Any, Any]"], _Ways]] = {
@@ -125,7 +127,7 @@ def maker(model: type[Model], names: Sequence[str]) -> Callable[[str, Sequence[A
 def _is_plain(model: type[Model]) -> bool:
     """Whether nothing but the values of columns is set on a new object, and nobody is told of it."""
     return (
-        model.__init__ is Model.__init__
+        model.__init__ in {Model.__init__, QuickRow.__init__}
         and model.from_db.__func__ is Model.from_db.__func__  # type: ignore[attr-defined]
         and all(
             type(getattr(model, field.attname)) in {DeferredAttribute, ForeignKeyDeferredAttribute}

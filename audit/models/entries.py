@@ -8,11 +8,12 @@ from django.db.models.lookups import Exact
 
 from audit import canonical
 from audit.models.expressions import CurrentTransactionId
+from audit.quick_rows import QuickRow
 
 _HASH_LENGTH = 32
 
 
-class LedgerEntry(models.Model):
+class LedgerEntry(QuickRow):
     """One entry; append only, by triggers (`audit.verification.triggers`). No foreign keys: it outlives all.
 
     `body` is the canonical JSON of every other column and the payload (see `audit.chain.body_bytes`).

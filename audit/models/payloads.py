@@ -12,6 +12,7 @@ from django.db.models.lookups import Exact, GreaterThanOrEqual
 
 from audit import cells, payload_cipher
 from audit.payload_cipher import Opened, State
+from audit.quick_rows import QuickRow
 
 
 class KeyState(StrEnum):
@@ -79,7 +80,7 @@ class PayloadManager(models.Manager["Payload"]):
         return super().get_queryset().select_related("key")
 
 
-class Payload(models.Model):
+class Payload(QuickRow):
     """A body and its salt behind the commitment SHA-256(salt || body) that entries carry.
 
     `content` is the body, encrypted with `key` and `nonce` and bound to the commitment; in clear where there

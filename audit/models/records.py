@@ -4,13 +4,15 @@ from django.db import models
 from django.db.models.functions import Length, Substr
 from django.db.models.lookups import Exact
 
+from audit.quick_rows import QuickRow
+
 _HASH_LENGTH = 32
 _SIGNATURE_LENGTH = 64
 # `dr_`, the digits of the DFID, and `_`.
 _FLOW_OF_ID = 36
 
 
-class DecisionRecord(models.Model):
+class DecisionRecord(QuickRow):
     """A record: `body` is its canonical JSON, signed as a DSSE envelope by the key `key_id`.
 
     The other columns repeat what it says, for searches. `seq` is the last entry that it is folded from.
@@ -94,7 +96,7 @@ class DecisionRecord(models.Model):
         return self.record_id
 
 
-class RecordTerm(models.Model):
+class RecordTerm(QuickRow):
     """One of several values that a record is found by: a subject, an approver, a score."""
 
     class Name(models.TextChoices):

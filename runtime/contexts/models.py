@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from audit.quick_rows import QuickRow
 from runtime.contracts import states
 from runtime.core.ids import new_id
 from runtime.registry.models import Agent
@@ -58,7 +59,7 @@ class Timer(models.Model):
         return f"{self.label} at {self.due_at}"
 
 
-class Snapshot(models.Model):
+class Snapshot(QuickRow):
     """A frozen working context (DIR paper, 8): what the agent was shown, byte for byte."""
 
     flow = models.ForeignKey(

@@ -2,8 +2,10 @@
 
 from django.db import models
 
+from audit.quick_rows import QuickRow
 
-class Answer(models.Model):
+
+class Answer(QuickRow):
     """The stored answer to a call with an Idempotency-Key: scope is the agent or the feed, path and key."""
 
     agent = models.ForeignKey(

@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import CharField, F, Func, Q
 
+from audit.quick_rows import QuickRow
 from runtime.contracts import states
 from runtime.contracts.reasons import Reason
 from runtime.core.ids import new_id
@@ -16,7 +17,7 @@ TRACE_ID = Func(
 )
 
 
-class Flow(models.Model):
+class Flow(QuickRow):
     """One DecisionFlow (DIR paper, 4). The row is the lock and the ledger head of everything in it."""
 
     dfid = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -133,7 +134,7 @@ class Flow(models.Model):
         return str(self.dfid)
 
 
-class Feedback(models.Model):
+class Feedback(QuickRow):
     """One event for the agent, in the order of its flow."""
 
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="feedback", db_index=False)
@@ -153,7 +154,7 @@ class Feedback(models.Model):
         return f"{self.flow_id} {self.seq} {self.event_type}"
 
 
-class Intent(models.Model):
+class Intent(QuickRow):
     """An accepted proposal, ready to run; also the outbox row that workers claim."""
 
     intent_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -230,7 +231,7 @@ class Intent(models.Model):
         return str(self.intent_id)
 
 
-class Attempt(models.Model):
+class Attempt(QuickRow):
     """One call to a target, written before the call is made."""
 
     intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="attempt_rows", db_index=False)
@@ -359,7 +360,7 @@ class Outcome(models.Model):
         return f"{self.intent_id} {self.status}"
 
 
-class Proposal(models.Model):
+class Proposal(QuickRow):
     """A claim (DIR paper, 5.3) by an agent, or by a person who decides an escalation."""
 
     proposal_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -398,7 +399,7 @@ class Proposal(models.Model):
         return str(self.proposal_id)
 
 
-class Verdict(models.Model):
+class Verdict(QuickRow):
     """What the gate said, and the whole input it said it on."""
 
     proposal = models.OneToOneField(

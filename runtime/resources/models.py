@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
+from audit.quick_rows import QuickRow
 from runtime.contracts import states
 from runtime.core.scoping import TenantManager
 from runtime.registry.models import Agent
@@ -39,7 +40,7 @@ class Resource(models.Model):
         return self.name
 
 
-class Reservation(models.Model):
+class Reservation(QuickRow):
     """One claim of an accepted proposal. HELD has a lease; PINNED by a worker's claim has none."""
 
     resource = models.ForeignKey(

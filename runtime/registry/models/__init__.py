@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from audit.quick_rows import QuickRow
 from runtime.contracts import states
 from runtime.core.scoping import TenantManager
 from runtime.registry.models.keys import Key as Key  # beside their agents for all others
@@ -11,7 +12,7 @@ from runtime.registry.models.keys import Session as Session
 from runtime.registry.models.versions import DocumentVersion, SwappedVersion
 
 
-class Agent(models.Model):
+class Agent(QuickRow):
     """A registered agent. Its row is the lock for everything that counts across its flows."""
 
     tenant = models.CharField(max_length=64, default="default")
@@ -340,7 +341,7 @@ class Ruleset(SwappedVersion):
         return f"{self.ruleset}@{self.version}"
 
 
-class Bundle(models.Model):
+class Bundle(QuickRow):
     """Manifest and policy kind of a verdict, content-addressed: so the verdict can be replayed."""
 
     digest = models.CharField(max_length=64, primary_key=True)

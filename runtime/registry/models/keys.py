@@ -4,11 +4,12 @@ from django.db import models
 from django.db.models import Q
 
 from audit import actors
+from audit.quick_rows import QuickRow
 from runtime.contracts.token_issuer import LONGEST_ISSUER, LONGEST_SUBJECT
 from runtime.core.scoping import TenantManager
 
 
-class Key(models.Model):
+class Key(QuickRow):
     """A long-lived key of one agent, of one state feed, or of one auditor.
 
     An agent's key may be no secret but a subject of an issuer of tokens: whoever has its token is the agent.

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from django.db import connection
 
+from audit import statement_text
+
 
 def now() -> datetime:
     """The moment, aware, in UTC, in whole milliseconds.
@@ -11,9 +13,7 @@ def now() -> datetime:
     On PostgreSQL several hosts write, so the database's own clock decides, read after the locks are held.
     """
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT clock_timestamp()")
-            moment: datetime = cursor.fetchone()[0]
+        moment: datetime = statement_text.rows(connection, "SELECT clock_timestamp()", ())[0][0]
     else:
         moment = datetime.now(UTC)
     moment = moment.astimezone(UTC)

@@ -41,7 +41,7 @@ class Command(BaseCommand):
         if agent is None:
             raise CommandError(f"No agent {agent_id} is registered. Load a pack, or register it on /agents/.")
         manifest = granted_kinds.manifest_of(agent)
-        active = granted_kinds.list_active(tenant=tenant, names=granted_kinds.granted(agent))
+        active = granted_kinds.list_granted(agent)
         if manifest is None or not active:
             raise CommandError(
                 f"{agent_id} has no active manifest with an active policy kind. Activate one first."

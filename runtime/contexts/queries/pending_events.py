@@ -191,7 +191,7 @@ def _entries(tenant: str, stream: str, after: int, until: int) -> Iterator[Draft
 
 
 def _facts(agent: Agent) -> Any:
-    kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
+    kinds = granted_kinds.list_granted(agent)
     wanted = Q(pk__in=())
     for selector in visible_facts.selectors(agent=agent, kinds=kinds):
         wanted |= Q(path__startswith=selector) if selector.endswith(".") else Q(path=selector)

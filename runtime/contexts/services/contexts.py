@@ -1,6 +1,7 @@
 """Give an agent its working context: compile, freeze, store under the name that a proposal will cite."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +23,7 @@ from runtime.flows.queries import feedback
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import context, salts
-from runtime.registry.models import Agent
+from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agent_labels
 from runtime.state.queries import memory_layers, visible_facts
@@ -60,14 +61,15 @@ class Frozen:
     selected: tuple[str, ...]
 
 
-def freeze(journal: Journal, agent: Agent) -> Frozen:
+def freeze(journal: Journal, agent: Agent, *, kinds: Sequence[PolicyKind] | None = None) -> Frozen:
     """Store what the agent may see at the journal's moment, in the caller's transaction.
 
     The flow is locked, has not ended, and becomes ACTIVE with its first context. The caller writes the
-    journal.
+    journal. `kinds` are those of `granted_kinds.list_granted`, where they were read before.
     """
     flow = journal.flow
-    compiled, selected = _compile(journal, agent)
+    kinds = granted_kinds.list_granted(agent) if kinds is None else kinds
+    compiled, selected = _compile(journal, agent, kinds)
     expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)
     # The same content has the same name: asking again renews its time.
     snapshot = Snapshot(
@@ -97,13 +99,14 @@ def freeze(journal: Journal, agent: Agent) -> Frozen:
     return Frozen(context_ref=compiled.context_ref, content=content, expires_at=expires_at, selected=selected)
 
 
-def _compile(journal: Journal, agent: Agent) -> tuple[context.Compiled, tuple[str, ...]]:
+def _compile(
+    journal: Journal, agent: Agent, kinds: Sequence[PolicyKind]
+) -> tuple[context.Compiled, tuple[str, ...]]:
     flow, at = journal.flow, journal.at
     told, tampered = feedback.latest(flow=flow, count=context.RECENT_EVENTS)
     unsaid = mismatches.list_unsaid(tampered, tenant=flow.tenant, stream=str(flow.dfid))
     journal.add(*(item.event() for item in unsaid))
     since = at - timedelta(seconds=settings.DIR_CONTEXT_HISTORY_S)
-    kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
     selected = visible_facts.selectors(agent=agent, kinds=kinds)
     memory = memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED)
     if labels := memory_layers.labels_for(agent, memory):

@@ -76,13 +76,17 @@ def follow(
     return rules.model_copy(update={"workflow": followed.document}), mismatches
 
 
-def compare_rules(*, agent: Agent, kind_name: str) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
+def compare_rules(
+    *, agent: Agent, kind_name: str, kinds: Sequence[PolicyKind] | None = None
+) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
     """The active rules, and which part of them differs from what the ledger recorded as activated.
 
-    Such a part is None, as if it were missing: bytes that nobody has activated grant nothing.
+    Such a part is None, as if it were missing: bytes that nobody has activated grant nothing. `kinds` are
+    active kinds that were read before, the one of this name among them if there is one.
     """
-    found = granted_kinds.list_active(tenant=agent.tenant, names=frozenset({kind_name}))
-    row = found[0] if found else None
+    if kinds is None:
+        kinds = granted_kinds.list_active(tenant=agent.tenant, names=frozenset({kind_name}))
+    row = next((kind for kind in kinds if kind.kind == kind_name), None)
     manifest = granted_kinds.active_row(agent)
     wrong_kind = None if row is None else recorded_versions.compare_kind(row)
     wrong_manifest = None if manifest is None else recorded_versions.compare_manifest(agent, manifest)

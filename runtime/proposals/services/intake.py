@@ -73,7 +73,7 @@ def submit(
     refused = packages.refuse_unknown(flow=flow, decision_id=envelope.decision_id)
     if refused is not None:
         return refused
-    agent = agents.lock_by_pk(pk=flow.agent_id)
+    agent = agents.lock_of(session)
     signed = proposal_signatures.verify(agent=agent, envelope=envelope, call=call)
     if isinstance(signed, Problem):
         return signed

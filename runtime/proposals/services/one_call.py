@@ -24,7 +24,8 @@ from runtime.flows.services.flow_transaction import Journal
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import intake, proposal_signatures
 from runtime.proposals.services.intake import Answered, Submitted
-from runtime.registry.models import Agent, Session
+from runtime.registry.models import Agent, PolicyKind, Session
+from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agents
 
 UNSAID_TRIGGER: Final = "proposed in one call"
@@ -52,7 +53,7 @@ def _submit(
         return place
     flow, parent = place
     # Only one of fifty equal calls comes through at a time: the rest find its answer.
-    agent = agents.lock_by_pk(pk=session.agent_id)
+    agent = agents.lock_of(session)
     dfid = None if flow is None else flow.dfid
     stored = idempotency.find_response(agent_pk=agent.pk, call=call, makes="proposal", dfid=dfid)
     if stored is not None:
@@ -60,7 +61,8 @@ def _submit(
     signed = proposal_signatures.verify(agent=agent, envelope=asked, call=call)
     if isinstance(signed, Problem):
         return signed
-    compared = gate_facts.compare_rules(agent=agent, kind_name=asked.policy_kind)
+    kinds = _list_kinds(asked, agent)
+    compared = gate_facts.compare_rules(agent=agent, kind_name=asked.policy_kind, kinds=kinds)
     refused = _refuse_flow(asked, flow=flow, parent=parent, agent=agent) or _refuse_context(
         asked, compared[0].kind
     )
@@ -87,7 +89,8 @@ def _submit(
             counts_other_flows=flow is None,
         )
     else:
-        frozen = contexts.freeze(journal, agent)
+        granted = granted_kinds.granted(agent)
+        frozen = contexts.freeze(journal, agent, kinds=[kind for kind in kinds if kind.kind in granted])
         case = Submitted(
             envelope=asked,
             snapshot=_seen(asked, frozen, journal),
@@ -150,6 +153,14 @@ def _refuse_flow(
         detail = "A new flow has no decision package. Name the flow that it is of by its dfid."
         return Problem(code=ProblemCode.DECISION_NOT_FOUND, detail=detail)
     return None if parent is None else delegation.refuse(parent=parent, agent=agent)
+
+
+def _list_kinds(asked: ProposalCall, agent: Agent) -> list[PolicyKind]:
+    """The active kind of the proposal, and those of the context where one will be compiled with it."""
+    own = frozenset({asked.policy_kind})
+    if asked.context_ref is not None:
+        return granted_kinds.list_active(tenant=agent.tenant, names=own)
+    return granted_kinds.list_granted(agent, also=own)
 
 
 def _refuse_context(asked: ProposalCall, kind: KindDocument | None) -> Problem | None:

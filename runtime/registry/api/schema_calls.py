@@ -20,7 +20,7 @@ TAGGED = openapi.describe(headers=[openapi.IF_NONE_MATCH], not_modified=True)
 def list_schemas(request: HttpRequest) -> HttpResponse:
     """The active version of every policy kind that the agent's manifest grants."""
     agent = auth.session_of(request).agent
-    rows = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
+    rows = granted_kinds.list_granted(agent)
     answer = api_schemas.SchemaList(
         policy_kinds=tuple(
             api_schemas.SchemaEntry(

@@ -1,5 +1,6 @@
 """Policy kinds as an agent may know them: only those that its active manifest grants (need-to-know)."""
 
+from collections.abc import Collection
 from typing import Final
 
 from django.db.models import QuerySet
@@ -53,6 +54,11 @@ def granted(agent: Agent) -> frozenset[str]:
     """The names of the kinds that the agent may propose."""
     manifest = manifest_of(agent)
     return frozenset() if manifest is None else frozenset(manifest.policy_kinds)
+
+
+def list_granted(agent: Agent, *, also: Collection[str] = ()) -> list[PolicyKind]:
+    """The active version of each kind that the agent may propose, and of others that are named, by name."""
+    return list_active(tenant=agent.tenant, names=granted(agent).union(also))
 
 
 def list_active(*, tenant: str, names: frozenset[str]) -> list[PolicyKind]:

@@ -10,7 +10,7 @@ from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock, ports, transactions
-from runtime.registry.models import Agent
+from runtime.registry.models import Agent, Session
 
 S = AgentStatus
 
@@ -84,6 +84,14 @@ def lock_by_pk(*, pk: int) -> Agent:
     agent = _LOCKED.first(pk=pk)
     if agent is None:
         raise Agent.DoesNotExist
+    return agent
+
+
+def lock_of(session: Session) -> Agent:
+    """The agent of a session, locked; its manifest is read again only where another is active by now."""
+    agent = lock_by_pk(pk=session.agent_id)
+    if agent.active_manifest_id == session.agent.active_manifest_id:
+        agent.active_manifest = session.agent.active_manifest
     return agent
 
 

@@ -80,7 +80,7 @@ def _visible_version(agent: Agent, name: str) -> FactVersion | None:
     path, _, version = name.partition("@")
     if not (version.isascii() and version.isdecimal()) or len(version) >= MAX_DIGITS:
         return None
-    kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
+    kinds = granted_kinds.list_granted(agent)
     selected = visible_facts.selectors(agent=agent, kinds=kinds)
     if not any(path.startswith(one) if one.endswith(".") else path == one for one in selected):
         return None

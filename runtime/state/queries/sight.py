@@ -63,7 +63,7 @@ def of_key(key: Key) -> Sight:
 
 def of_agent(agent: Agent) -> Sight:
     """What an agent's contexts show: what its manifest subscribes to, or else its kinds depend on."""
-    kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
+    kinds = granted_kinds.list_granted(agent)
     selected = visible_facts.selectors(agent=agent, kinds=kinds)
     return Sight(
         tenant=agent.tenant,

@@ -4,7 +4,7 @@ Django asks each field of each row what to do. Here each field is asked once, an
 which Django is known to do nothing take the short way.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
@@ -15,7 +15,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, Model, signals
 from django.db.models.base import ModelState
 from django.db.models.fields.related_descriptors import ForeignKeyDeferredAttribute
+from django.db.models.query import RelatedPopulator
 from django.db.models.query_utils import DeferredAttribute
+from django.db.models.sql.compiler import SQLCompiler
 
 from audit.quick_rows import QuickRow
 
@@ -102,6 +104,47 @@ def _aware(at: datetime) -> datetime:
 def _time_on_sqlite(at: datetime) -> str:
     """The text that Django stores of a time on SQLite: in UTC, without the name of the zone."""
     return _aware(at).astimezone(UTC).isoformat(" ").removesuffix("+00:00")
+
+
+def converter(compiler: SQLCompiler) -> Callable[[Sequence[Any]], Iterable[Sequence[Any]]]:
+    """What makes the values of rows, as Django makes them, of those that the driver gives."""
+    converters = compiler.get_converters([column[0] for column in compiler.select])
+    if not converters:
+        return lambda rows: rows
+    if compiler.connection.vendor == "sqlite" and compiler.connection.timezone is UTC:
+        for steps, expression in converters.values():
+            if isinstance(expression.output_field, models.DateTimeField):
+                steps[:] = [_time_of_sqlite(step) for step in steps]
+    return lambda rows: compiler.apply_converters(rows, converters)
+
+
+def _time_of_sqlite(step: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """The same for a time as the driver gives it, without its zone; for anything else the step is asked."""
+
+    def convert(value: Any, expression: Any, database: BaseDatabaseWrapper) -> Any:
+        if type(value) is datetime and value.tzinfo is None:
+            return value.replace(tzinfo=UTC)
+        return None if value is None else step(value, expression, database)
+
+    return convert
+
+
+class _MadeQuickly:
+    """In place of a model in `RelatedPopulator`, which asks it for nothing else."""
+
+    def __init__(self, model: type[Model], names: Sequence[str]) -> None:
+        self.make = maker(model, names)
+
+    def from_db(self, alias: str, names: Sequence[str], values: Sequence[Any]) -> Any:
+        return self.make(alias, values)
+
+
+def make_quickly(populators: Iterable[RelatedPopulator]) -> None:
+    """Let the rows that come along with a row be made as `maker` makes them."""
+    for populator in populators:
+        quickly: Any = _MadeQuickly(populator.model_cls, populator.init_list)
+        populator.model_cls = quickly
+        make_quickly(populator.related_populators)
 
 
 def maker(model: type[Model], names: Sequence[str]) -> Callable[[str, Sequence[Any]], Any]:

@@ -6,7 +6,7 @@ the statement is compiled from it, and a property test compares what the two fin
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -230,24 +230,15 @@ def _note_columns(condition: Any) -> None:
             slot.takes_uuid = isinstance(getattr(column, "target_field", column), UUIDField)
 
 
-def _converted(compiler: SQLCompiler) -> Callable[[Sequence[Any]], Iterable[Sequence[Any]]]:
-    converters = compiler.get_converters([column[0] for column in compiler.select])
-    if not converters:
-        return lambda rows: rows
-    return lambda rows: compiler.apply_converters(rows, converters)
-
-
 def _reader_of_models(compiler: SQLCompiler) -> Callable[[Sequence[Any]], list[Any]]:
     """How Django's `ModelIterable` reads rows, with all that is the same for each worked out before."""
     told = compiler.klass_info
     columns = slice(told["select_fields"][0], told["select_fields"][-1] + 1)
     names = [column[0].target.attname for column in compiler.select[columns]]
     related = get_related_populators(told, compiler.select, connection.alias)  # type: ignore[call-arg]
-    converted, make, alias = (
-        _converted(compiler),
-        statement_rows.maker(told["model"], names),
-        connection.alias,
-    )
+    statement_rows.make_quickly(related)
+    converted, make = statement_rows.converter(compiler), statement_rows.maker(told["model"], names)
+    alias = connection.alias
 
     def read(rows: Sequence[Any]) -> list[Any]:
         found = []
@@ -264,7 +255,7 @@ def _reader_of_models(compiler: SQLCompiler) -> Callable[[Sequence[Any]], list[A
 def _reader_of_values(
     rows: QuerySet[Any, Any], compiler: SQLCompiler
 ) -> Callable[[Sequence[Any]], list[Any]]:
-    converted = _converted(compiler)
+    converted = statement_rows.converter(compiler)
     if issubclass(rows._iterable_class, FlatValuesListIterable):
         return lambda found: [row[0] for row in converted(found)]
     return lambda found: [tuple(row) for row in converted(found)]
@@ -291,7 +282,7 @@ def insert(
     for start in range(0, len(rows), _MOST_AT_ONCE):
         batch = rows[start : start + _MOST_AT_ONCE]
         model = type(batch[0])
-        names = tuple(field.attname for field in _given(model, batch[0]))
+        names = _given(model, batch[0])
         form = (model, len(batch), names, on_conflict, unique_fields, update_fields)
         _insert_batch(batch, _insertion(database.vendor, *form, returning=True), database)
 
@@ -316,7 +307,7 @@ class _Waiting:
     ) -> None:
         """Let rows of one model wait, with others of their form where that cannot matter."""
         model = type(added[0])
-        names = tuple(column.attname for column in _given(model, added[0]))
+        names = _given(model, added[0])
         form = (model, names, on_conflict, unique_fields, update_fields)
         self.tables.add(connection.ops.quote_name(model._meta.db_table))
         for row in added:
@@ -427,21 +418,22 @@ def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDa
         row._state.adding, row._state.db = False, database.alias
 
 
-def _given(model: type[Model], row: Model) -> "Sequence[Field[Any, Any]]":
+def _given(model: type[Model], row: Model) -> tuple[str, ...]:
     """The columns that an insert names: all but those that the database fills."""
-    fields, defaults = _named(model, has_key=row.pk is not None)
+    names, defaults = _named(model, has_key=row.pk is not None)
     left = {name for name in defaults if isinstance(getattr(row, name), DatabaseDefault)}
-    return [field for field in fields if field.attname not in left] if left else fields
+    return tuple(name for name in names if name not in left) if left else names
 
 
 @lru_cache(maxsize=_MOST_FORMS)
-def _named(model: type[Model], *, has_key: bool) -> "tuple[Sequence[Field[Any, Any]], Sequence[str]]":
+def _named(model: type[Model], *, has_key: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns that can be given, and which of them the database fills where they are not."""
     by_database = None if has_key else model._meta.auto_field
     fields = [
         field for field in model._meta.concrete_fields if not field.generated and field is not by_database
     ]
-    return fields, [field.attname for field in fields if field.has_db_default()]
+    defaults = (field.attname for field in fields if field.has_db_default())
+    return tuple(field.attname for field in fields), tuple(defaults)
 
 
 @lru_cache(maxsize=_MOST_FORMS)

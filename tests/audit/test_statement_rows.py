@@ -80,6 +80,15 @@ def test_a_short_way_is_the_way_of_the_field() -> None:
     } <= tried
 
 
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite stores times without their zone")
+@pytest.mark.parametrize("value", [_AT.replace(tzinfo=None), _AT, "2026-01-02 03:04", None])
+def test_a_stored_time_is_read_as_django_reads_it(value: Any) -> None:
+    ops: Any = connection.ops
+    step = ops.convert_datetimefield_value
+    quick = statement_rows._time_of_sqlite(step)
+    assert quick(value, None, connection) == step(value, None, connection)
+
+
 def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="has no zone"):
         statement_rows._aware(_AT.replace(tzinfo=None))

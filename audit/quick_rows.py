@@ -4,7 +4,7 @@
 the same for each object that is made of the same names is worked out once here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +26,7 @@ class QuickRow(models.Model):
             return
         values = self.__dict__
         values["_state"] = ModelState()
+        values.update(making.constants)
         for name, default in making.defaults:
             values[name] = default()
         values.update(given)
@@ -37,8 +38,9 @@ class QuickRow(models.Model):
 
 
 class _Making(NamedTuple):
-    """How an object is made of named values: defaults of the others, and names of related objects."""
+    """How an object is made of named values: what the others are, and names of related objects."""
 
+    constants: Mapping[str, Any]
     defaults: Sequence[tuple[str, Callable[[], Any]]]
     related: Sequence[str]
 
@@ -46,17 +48,20 @@ class _Making(NamedTuple):
 @lru_cache(maxsize=_MOST_FORMS)
 def _making(model: type[models.Model], names: tuple[str, ...]) -> _Making | None:
     """None where `Model.__init__` has to do it: nothing but columns can be set here, and nobody is told."""
-    left, defaults, related = set(names), list[tuple[str, Callable[[], Any]]](), list[str]()
+    left, related = set(names), list[str]()
+    constants, defaults = dict[str, Any](), list[tuple[str, Callable[[], Any]]]()
     for field in model._meta.concrete_fields:
         if field.name in left and isinstance(field, models.ForeignKey):
             related.append(field.name)
             left.discard(field.name)
         elif field.attname in left:
             left.discard(field.attname)
-        elif not field.generated:
+        elif field.has_db_default() or (field.has_default() and callable(field.default)):
             defaults.append((field.attname, field.get_default))
+        elif not field.generated:
+            constants[field.attname] = field.get_default()
     is_heard = any(signal.has_listeners(model) for signal in (signals.pre_init, signals.post_init))
     are_plain = all(
         isinstance(getattr(model, field.attname), DeferredAttribute) for field in model._meta.concrete_fields
     )
-    return None if left or is_heard or not are_plain else _Making(defaults, related)
+    return None if left or is_heard or not are_plain else _Making(constants, defaults, related)

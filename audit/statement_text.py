@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import count
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -38,21 +38,30 @@ def with_constants(sql: str, params: Sequence[Any]) -> tuple[str, list[Any]]:
 
 def rows(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> list[Any]:
     """Send a statement that comes again and again; all its rows."""
-    cursor = _sent(database, sql, params)
-    try:
-        with database.wrap_database_errors:
-            return cursor.fetchall()  # type: ignore[no-any-return]
-    finally:
-        cursor.close()
+    return _answer(database, sql, params, methodcaller("fetchall"))  # type: ignore[no-any-return]
 
 
 def changed(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> int:
     """Send a statement that comes again and again and returns no rows; how many it changed or stored."""
-    cursor = _sent(database, sql, params)
+    return int(_answer(database, sql, params, attrgetter("rowcount")))
+
+
+def _answer(
+    database: BaseDatabaseWrapper, sql: str, params: Sequence[Any], read: Callable[[Any], Any]
+) -> Any:
+    """What `read` finds at the cursor. A transaction in which it fails can only be rolled back."""
     try:
-        return int(cursor.rowcount)
-    finally:
-        cursor.close()
+        cursor = _sent(database, sql, params)
+        try:
+            with database.wrap_database_errors:
+                return read(cursor)
+        finally:
+            cursor.close()
+    except Exception as error:
+        if database.in_atomic_block:
+            database.needs_rollback = True
+            database.rollback_exc = error  # type: ignore[attr-defined]
+        raise
 
 
 @lru_cache(maxsize=1024)

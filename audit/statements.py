@@ -167,8 +167,7 @@ class Change:
             sql, params = self._forms[key] = _compile_change(
                 *self.plain(**{name: Slot(name) for name in values})
             )
-        with transaction.mark_for_rollback_on_error(using=database.alias):
-            return statement_text.changed(database, sql, _filled(params, values, database))
+        return statement_text.changed(database, sql, _filled(params, values, database))
 
 
 def _compile_change(rows: QuerySet[Any, Any], changes: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
@@ -309,7 +308,7 @@ class _Waiting:
         model = type(added[0])
         names = _given(model, added[0])
         form = (model, names, on_conflict, unique_fields, update_fields)
-        self.tables.add(connection.ops.quote_name(model._meta.db_table))
+        self.tables.add(_table(model))
         for row in added:
             row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
         for other, rows in self.rows:
@@ -332,10 +331,10 @@ class _Waiting:
             named = ", ".join(f"part_{number} AS ({sql})" for number, sql in enumerate(others))
             sql = f"WITH {named} {last}" if others else last
             values = [value for insertion, rows in parts for value in insertion.params(rows, database)]
-            _send(sql, values, database)
+            statement_text.changed(database, sql, values)
             return
         for insertion, rows in parts:
-            _send(insertion.sql, insertion.params(rows, database), database)
+            statement_text.changed(database, insertion.sql, insertion.params(rows, database))
 
     def before(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
         """Around every other statement: one that names a table with waiting rows comes after them."""
@@ -387,11 +386,6 @@ def is_waiting(row: Model) -> bool:
     return any(row is one for (model, *_), waiting in rows if model is type(row) for one in waiting)
 
 
-def _send(sql: str, params: Sequence[Any], database: BaseDatabaseWrapper) -> None:
-    with transaction.mark_for_rollback_on_error(using=database.alias):
-        statement_text.changed(database, sql, params)
-
-
 @dataclass(frozen=True, slots=True)
 class _Insertion:
     """An INSERT of so many rows; its parameters are these columns of each, in order."""
@@ -408,10 +402,9 @@ class _Insertion:
 def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDatabaseWrapper) -> None:
     params = insertion.params(rows, database)
     if insertion.returns is None:
-        _send(insertion.sql, params, database)
+        statement_text.changed(database, insertion.sql, params)
     else:
-        with transaction.mark_for_rollback_on_error(using=database.alias):
-            keys = statement_text.rows(database, insertion.sql, params)
+        keys = statement_text.rows(database, insertion.sql, params)
         for row, (key,) in zip(rows, keys, strict=True):
             setattr(row, insertion.returns.attname, key)
     for row in rows:
@@ -420,8 +413,9 @@ def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDa
 
 def _given(model: type[Model], row: Model) -> tuple[str, ...]:
     """The columns that an insert names: all but those that the database fills."""
-    names, defaults = _named(model, has_key=row.pk is not None)
-    left = {name for name in defaults if isinstance(getattr(row, name), DatabaseDefault)}
+    values = row.__dict__
+    names, defaults = _named(model, has_key=values.get(model._meta.pk.attname) is not None)
+    left = {name for name in defaults if isinstance(values.get(name), DatabaseDefault)}
     return tuple(name for name in names if name not in left) if left else names
 
 
@@ -434,6 +428,12 @@ def _named(model: type[Model], *, has_key: bool) -> tuple[tuple[str, ...], tuple
     ]
     defaults = (field.attname for field in fields if field.has_db_default())
     return tuple(field.attname for field in fields), tuple(defaults)
+
+
+@lru_cache(maxsize=_MOST_FORMS)
+def _table(model: type[Model]) -> str:
+    """The name of the table as statements have it."""
+    return connection.ops.quote_name(model._meta.db_table)
 
 
 @lru_cache(maxsize=_MOST_FORMS)
@@ -453,7 +453,7 @@ def _insertion(
     columns = ", ".join(ops.quote_name(str(field.column)) for field in fields)
     one = f"({', '.join(['%s'] * len(fields))})"
     parts = [
-        f"{ops.insert_statement(on_conflict=on_conflict)} {ops.quote_name(told.db_table)} ({columns})",
+        f"{ops.insert_statement(on_conflict=on_conflict)} {_table(model)} ({columns})",
         f"VALUES {', '.join([one] * count)}",
         ops.on_conflict_suffix_sql(
             fields,

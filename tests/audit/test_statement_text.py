@@ -68,7 +68,8 @@ def test_errors_are_those_of_django() -> None:
             connection, 'INSERT INTO "django_content_type" ("app_label") VALUES (%s)', ["one"]
         )
     with transaction.atomic():
-        transaction.set_rollback(True)
+        with pytest.raises(DatabaseError):
+            statement_text.changed(connection, 'DELETE FROM "no_such_table" WHERE a = %s', ["one"])
         with pytest.raises(transaction.TransactionManagementError):
             statement_text.rows(connection, "SELECT %s || '%%'", ["one"])
     assert asked("SELECT %s || '%%'", ["one"]) == [("one%",)]

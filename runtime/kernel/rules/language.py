@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import cel
 
 from audit import canonical
-from runtime.kernel.rules import cel_tokens
+from runtime.kernel.rules import cel_tokens, members
 
 
 class ErrorCode(StrEnum):
@@ -74,29 +75,54 @@ _CODES_BY_EXCEPTION: tuple[tuple[type[Exception], ErrorCode], ...] = (
 )
 
 
+# A map of fewer members is carried as quickly whole.
+_MANY_MEMBERS = 8
+
+
 class Names(dict[str, Any]):
     """Values of names for many expressions: each is carried into Rust once, when it is first read.
 
-    Most of an evaluation's time is this carrying. The values must not change after the first use.
+    Most of an evaluation's time is this carrying. So of a large map only what the first expression reads is
+    carried; all of it, once another reads more. The values must not change after the first use.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__(values)
         self._context = cel.Context()
         self._carried: set[str] = set()
+        self._in_part: dict[str, frozenset[str]] = {}
 
     def put(self, name: str, value: Any) -> None:
         """Give a name another value; all others stay carried."""
         self[name] = value
         self._carried.discard(name)
+        self._in_part.pop(name, None)
 
-    def context(self, wanted: frozenset[str]) -> cel.Context:
-        """The library's form of these names, with at least those of `wanted` that exist."""
+    def context(
+        self, wanted: frozenset[str], members: Mapping[str, frozenset[str]] = MappingProxyType({})
+    ) -> cel.Context:
+        """The library's form of these names, with at least those of `wanted` that exist.
+
+        Of a name that is in `members` no more than those need be there.
+        """
         for name in wanted - self._carried:
             if name in self:
-                self._context.add_variable(name, self[name])
-                self._carried.add(name)
+                self._carry(name, members.get(name))
         return self._context
+
+    def _carry(self, name: str, wanted: frozenset[str] | None) -> None:
+        value = self[name]
+        if wanted is None or not isinstance(value, dict) or len(value) < _MANY_MEMBERS:
+            self._carry_whole(name)
+        elif name not in self._in_part:
+            self._context.add_variable(name, {member: value[member] for member in wanted if member in value})
+            self._in_part[name] = wanted
+        elif not wanted <= self._in_part[name]:
+            self._carry_whole(name)
+
+    def _carry_whole(self, name: str) -> None:
+        self._context.add_variable(name, self[name])
+        self._carried.add(name)
 
 
 def shared(names: Mapping[str, Any]) -> Names:
@@ -107,7 +133,7 @@ def shared(names: Mapping[str, Any]) -> Names:
 class Expression:
     """A compiled expression; immutable, shared between threads."""
 
-    __slots__ = ("_program", "bound_names", "names", "source")
+    __slots__ = ("_program", "bound_names", "members", "names", "source")
 
     def __init__(self, source: str) -> None:
         """Compile `source`.
@@ -123,6 +149,7 @@ class Expression:
             raise ExpressionError(ErrorCode.SYNTAX) from error
         self.bound_names = cel_tokens.bound_names(source)
         self.names = names
+        self.members = members.read_alone(source)
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
         """The value over `names` (JSON values) as a plain JSON value; integers stay integers.
@@ -131,7 +158,7 @@ class Expression:
             ExpressionError: whatever goes wrong.
         """
         try:
-            value = self._program.execute(shared(names).context(self.names))
+            value = self._program.execute(shared(names).context(self.names, self.members))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic in the extension is not an Exception

@@ -7,7 +7,7 @@ go into verdicts, and the library's texts change with its versions.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jsonschema_rs
@@ -68,68 +68,74 @@ def advise(schema: Mapping[str, Any]) -> tuple[str, ...]:
     return of_forms or tuple(schema_work.advise_on_lists(schema))
 
 
-def violations(schema: Mapping[str, Any], value: Any) -> tuple[SchemaViolation, ...]:
-    """How `value` breaks `schema`: ordered by pointer, code and words, at most MAX_VIOLATIONS.
+@dataclass(frozen=True)
+class Checker:
+    """A usable schema, compiled: it checks values."""
 
-    A value that is too large for its schema is one violation, and is not looked at; one that is merely
-    large is told that it does not fit, but not where: the library makes every error before it shows one.
+    validator: jsonschema_rs.Draft202012Validator
+    body: bytes
+
+    @cached_property
+    def work(self) -> schema_work.Size:
+        """How much work a value makes."""
+        schema = canonical.decode(self.body)
+        return schema_work.of_schema(schema, schema)
+
+    def violations(self, value: Any) -> tuple[SchemaViolation, ...]:
+        """How `value` breaks the schema: ordered by pointer, code and words, at most MAX_VIOLATIONS.
+
+        A value that is too large for its schema is one violation, and is not looked at; one that is merely
+        large is told that it does not fit, but not where: the library makes every error before it shows one.
+        """
+        size = schema_work.of_value(value)
+        if schema_work.is_too_much(self.work, size):
+            said = f"{size.parts} values, {size.states} characters; send less at once"
+            return (SchemaViolation("", "size", f"is too large for its schema: {said}"),)
+        if self.validator.is_valid(value):
+            return ()
+        if not schema_work.is_named(self.work, size):
+            said = f"does not fit the schema; with {size.parts} values it is too large to say where"
+            return (SchemaViolation("", "size", said),)
+        return self.violations_of_any_size(value)
+
+    def violations_of_any_size(self, value: Any) -> tuple[SchemaViolation, ...]:
+        """The same without a bound, however long it takes: for what was judged before there was one."""
+        found: set[SchemaViolation] = set()
+        for error in self.validator.iter_errors(value):
+            found.update(_violations_of(error))
+        return tuple(sorted(found)[:MAX_VIOLATIONS])
+
+    def fits(self, value: Any) -> bool:
+        """Whether `value` fits the schema; one that is too large to be checked does not."""
+        size = schema_work.of_value(value)
+        return not schema_work.is_too_much(self.work, size) and self.validator.is_valid(value)
+
+
+def checker(schema: Mapping[str, Any]) -> Checker:
+    """What checks values against a schema, kept by its canonical bytes.
 
     Raises:
         ValueError: when the schema is not usable, which `check_schema` would have said.
     """
-    validator, work = compiled(schema), _work(canonical.encode(dict(schema)))
-    size = schema_work.of_value(value)
-    if schema_work.is_too_much(work, size):
-        said = (
-            f"is too large for its schema: {size.parts} values, {size.states} characters; send less at once"
-        )
-        return (SchemaViolation("", "size", said),)
-    if validator.is_valid(value):
-        return ()
-    if not schema_work.is_named(work, size):
-        said = f"does not fit the schema; with {size.parts} values it is too large to say where"
-        return (SchemaViolation("", "size", said),)
-    return violations_of_any_size(schema, value)
+    try:
+        return _checker(canonical.encode(dict(schema)))
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError("the schema is not usable") from error
 
 
-def violations_of_any_size(schema: Mapping[str, Any], value: Any) -> tuple[SchemaViolation, ...]:
-    """The same without a bound, however long it takes: for what was judged before there was one.
-
-    Raises:
-        ValueError: when the schema is not usable.
-    """
-    found: set[SchemaViolation] = set()
-    for error in compiled(schema).iter_errors(value):
-        found.update(_violations_of(error))
-    return tuple(sorted(found)[:MAX_VIOLATIONS])
+def violations(schema: Mapping[str, Any], value: Any) -> tuple[SchemaViolation, ...]:
+    """How `value` breaks `schema`, as `Checker.violations`; raises ValueError as `checker`."""
+    return checker(schema).violations(value)
 
 
 def fits(schema: Mapping[str, Any], value: Any) -> bool:
-    """Whether `value` fits `schema`; one that is too large to be checked does not.
-
-    Raises:
-        ValueError: when the schema is not usable.
-    """
-    validator, work = compiled(schema), _work(canonical.encode(dict(schema)))
-    return not schema_work.is_too_much(work, schema_work.of_value(value)) and validator.is_valid(value)
+    """Whether `value` fits `schema`, as `Checker.fits`; raises ValueError as `checker`."""
+    return checker(schema).fits(value)
 
 
 @lru_cache(maxsize=1024)
-def _work(body: bytes) -> schema_work.Size:
-    schema = canonical.decode(body)
-    return schema_work.of_schema(schema, schema)
-
-
-def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
-    """The compiled form of a schema, kept by its canonical bytes.
-
-    Raises:
-        ValueError: when the schema is not usable.
-    """
-    try:
-        return _compile(canonical.encode(dict(schema)))
-    except jsonschema_rs.ValidationError as error:
-        raise ValueError("the schema is not usable") from error
+def _checker(body: bytes) -> Checker:
+    return Checker(_compile(body), body)
 
 
 @lru_cache(maxsize=1024)

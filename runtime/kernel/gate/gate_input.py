@@ -20,7 +20,7 @@ from runtime.contracts.verdict import StepRequest
 from runtime.contracts.workflow import WorkflowDocument
 from runtime.kernel import budget_rules, calibration, schemas, step_history
 from runtime.kernel.gate import calls
-from runtime.kernel.rules import declared, evaluate, language
+from runtime.kernel.rules import declared, evaluate, kind_checkers, language
 from runtime.kernel.rules.figures import Figured, work_out
 
 
@@ -91,15 +91,17 @@ class Case:
     @cached_property
     def misfits(self) -> tuple[tuple[str, schemas.SchemaViolation], ...]:
         """What does not fit the schemas of the kind, each with the part of the proposal that it is in."""
-        json_schema, bounds = self.kind.constraints_schema, self.proposal.execution_constraints
+        of_params, of_bounds = kind_checkers.of_params(self.kind), kind_checkers.of_constraints(self.kind)
+        params, bounds = self.proposal.params, self.proposal.execution_constraints
         if self.gate.has(GateVersion.V1_1):
-            params = schemas.violations(self.kind.params_schema, self.proposal.params)
-            unfit = {*schemas.violations(json_schema, bounds), *declared.undeclared(json_schema, bounds)}
-            constraints = tuple(sorted(unfit)[: schemas.MAX_VIOLATIONS])
+            in_params = of_params.violations(params)
+            undeclared = declared.undeclared(self.kind.constraints_schema, bounds)
+            unfit = {*of_bounds.violations(bounds), *undeclared}
+            in_bounds = tuple(sorted(unfit)[: schemas.MAX_VIOLATIONS])
         else:
-            params = schemas.violations_of_any_size(self.kind.params_schema, self.proposal.params)
-            constraints = schemas.violations_of_any_size(json_schema, bounds)
-        parts = (("/params", params), ("/execution_constraints", constraints))
+            in_params = of_params.violations_of_any_size(params)
+            in_bounds = of_bounds.violations_of_any_size(bounds)
+        parts = (("/params", in_params), ("/execution_constraints", in_bounds))
         return tuple((part, violation) for part, found in parts for violation in found)
 
     @cached_property

@@ -36,6 +36,8 @@ def undeclared(schema: Mapping[str, Any], bounds: Mapping[str, Any]) -> Iterator
 def _inside(
     schemas: list[Mapping[str, Any]], document: Mapping[str, Any], value: Any, path: tuple[str | int, ...]
 ) -> Iterator[SchemaViolation]:
+    if not isinstance(value, dict | list):
+        return
     parts = [part for schema in schemas for part in list_bounds.parts(schema, document)]
     if isinstance(value, dict):
         listed = {name for part in parts for name in part.get("properties", ())}
@@ -46,7 +48,7 @@ def _inside(
                 yield from _inside(below, document, value[name], (*path, name))
             elif not is_open:
                 yield _violation(*path, name)
-    elif isinstance(value, list):
+    else:
         items = [part["items"] for part in parts if isinstance(part.get("items"), dict)]
         for at, item in enumerate(value):
             yield from _inside(items, document, item, (*path, at))

@@ -15,8 +15,8 @@ from audit import canonical
 from runtime.contracts import states
 from runtime.contracts.kind_types import OnFail
 from runtime.contracts.policy_kind import Constraint, Dependency, EvidenceNeed, KindDocument, Rule
-from runtime.kernel import finding_words, schemas
-from runtime.kernel.rules import language, safety, templates
+from runtime.kernel import finding_words
+from runtime.kernel.rules import kind_checkers, language, safety, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
 
@@ -131,7 +131,7 @@ def required_facts(kind: KindDocument, params: Any) -> tuple[str, ...]:
     do not fit their schema make none: nothing bounds what an expression over them costs, and the gate refuses
     them without any fact.
     """
-    if not schemas.fits(kind.params_schema, params):
+    if not kind_checkers.of_params(kind).fits(params):
         return ()
     found, names = set(), language.Names({"params": params})
     paths = (*(item.fact for item in kind.depends_on), *(item.fact for item in kind.predicts))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.contracts.policy_kind import KindDocument
-from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, scope, sources
+from runtime.kernel.rules import cel_tokens, evaluate, kind_checkers, list_bounds, safety, scope, sources
 
 # In place of the facts that expressions name: all of them.
 EVERYTHING = "*"
@@ -21,7 +21,7 @@ class ReadByKind:
     labels: bool
 
 
-@safety.once_per_kind
+@kind_checkers.once_per_kind
 def of_kind(kind: KindDocument) -> ReadByKind:
     """What the expressions of a kind read; worked out once for each kind."""
     texts = list(sources.list_evaluated(kind))

@@ -5,53 +5,28 @@ such a kind judges nothing until another version is active. What was judged unde
 was, from its stored bytes: the gate receives the answer, it does not ask here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache, wraps
-from typing import Any, TypeVar
+from typing import Any
 
 from runtime.contracts.policy_kind import KindDocument
-from runtime.kernel import schemas
-from runtime.kernel.rules import cel_tokens, condition_linter, cost, kind_linter, scope, shapes, sources, tree
+from runtime.kernel.rules import (
+    cel_tokens,
+    condition_linter,
+    cost,
+    kind_checkers,
+    kind_linter,
+    scope,
+    shapes,
+    sources,
+    tree,
+)
+from runtime.kernel.rules.kind_checkers import once_per_kind
 
-Found = TypeVar("Found")
 # Far larger than anything that is compared with it, so that what grows with the facts shows whole.
 _LARGE = 10**12
 NOT_ASKED = "it is not evaluated, since it could keep everything else waiting"
 MISFIT = "parameters or constraints do not fit the schemas of the policy kind, or are too large to be checked"
-
-
-class _Same:
-    """A kind as the object that it is: the active kinds are read once and kept."""
-
-    __slots__ = ("kind",)
-
-    def __init__(self, kind: KindDocument) -> None:
-        self.kind = kind
-
-    def __hash__(self) -> int:
-        return id(self.kind)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.kind is self.kind
-
-
-def once_per_kind(work: Callable[[KindDocument], Found]) -> Callable[[KindDocument], Found]:
-    """Keep what `work` finds in a kind: by the object, or else by the bytes of the kind."""
-
-    @lru_cache(maxsize=1024)
-    def of_body(body: bytes) -> Found:
-        return work(KindDocument.from_bytes(body))
-
-    @lru_cache(maxsize=256)
-    def of_object(same: _Same) -> Found:
-        return of_body(same.kind.to_bytes())
-
-    @wraps(work)
-    def of_kind(kind: KindDocument) -> Found:
-        return of_object(_Same(kind))
-
-    return of_kind
 
 
 @once_per_kind
@@ -68,7 +43,7 @@ def fits(kind: KindDocument, *, params: Any, constraints: Any) -> bool:
 
     What its expressions cost is worked out from these schemas: for any other value it has no bound.
     """
-    return schemas.fits(kind.params_schema, params) and schemas.fits(kind.constraints_schema, constraints)
+    return kind_checkers.of_params(kind).fits(params) and kind_checkers.of_constraints(kind).fits(constraints)
 
 
 def why_not_asked(kind: KindDocument, *, params: Any, constraints: Any) -> str:

@@ -221,6 +221,9 @@ class ApprovalMode(StrEnum):
     TWO_PERSONS = "two_persons"
 
 
+_MODES = {mode.value: mode for mode in ApprovalMode}
+
+
 class Constraint(Contract):
     """The agent's own bound against live facts; asked at the gate and again inside the claim."""
 
@@ -399,8 +402,7 @@ class KindDocument(Contract):
     @property
     def least_approval(self) -> ApprovalMode:
         """What `approval_mode` asks for; any other word there is a note for people."""
-        known = {mode.value: mode for mode in ApprovalMode}
-        return known.get(self.approval_mode or "", ApprovalMode.NONE)
+        return _MODES.get(self.approval_mode or "", ApprovalMode.NONE)
 
     @property
     def people_needed(self) -> int:

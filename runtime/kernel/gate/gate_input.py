@@ -16,10 +16,11 @@ from runtime.contracts.policy_kind import ApprovalMode, KindDocument
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.ruleset import RulesetDocument
 from runtime.contracts.states import Impact
-from runtime.contracts.verdict import StepRequest
+from runtime.contracts.verdict import ResourceClaim, StepRequest
 from runtime.contracts.workflow import WorkflowDocument
-from runtime.kernel import budget_rules, calibration, schemas, step_history
+from runtime.kernel import budget_rules, calibration, reservation_rules, schemas, step_history
 from runtime.kernel.gate import calls
+from runtime.kernel.reservation_rules import Unreadable
 from runtime.kernel.rules import declared, evaluate, kind_checkers, language
 from runtime.kernel.rules.figures import Figured, work_out
 
@@ -37,10 +38,10 @@ class GateVersion(StrEnum):
 
     def has(self, feature: "GateVersion") -> bool:
         """Whether this gate does what `feature` was the first to do."""
-        known = list(GateVersion)
-        return known.index(self) >= known.index(feature)
+        return _RANKS[self] >= _RANKS[feature]
 
 
+_RANKS = {version: rank for rank, version in enumerate(GateVersion)}
 FIRST, NEWEST = GateVersion.V1_0, GateVersion.V1_2
 
 
@@ -196,6 +197,11 @@ class Case:
             return ()
         found = work_out(self.rules.kind, self.names)
         return tuple(item for item in found if language.is_exact([item.stated, item.live]))
+
+    @cached_property
+    def wanted(self) -> tuple[ResourceClaim | Unreadable, ...]:
+        """What the kind claims of resources: asked first to see whether it fits, then to take it."""
+        return reservation_rules.wanted(self.kind, self.names)
 
     @cached_property
     def calls(self) -> tuple[StepRequest, ...]:

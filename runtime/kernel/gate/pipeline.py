@@ -5,6 +5,7 @@ Pure: no clock, no database, no randomness. The same four arguments give the sam
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pydantic import Field
 
@@ -32,6 +33,11 @@ class Stage:
     is_integrity: bool
     # A stage that came later asks only cases that know of it: a stored verdict comes out as it was.
     applies: Callable[[Case], bool] | None = None
+
+    @cached_property
+    def passed(self) -> Finding:
+        """What is found where nothing speaks against it."""
+        return Finding(check=self.name, outcome=FindingOutcome.PASS)
 
 
 STAGES: tuple[Stage, ...] = (
@@ -145,7 +151,7 @@ def judge(
             continue
         answers = list(stage.check(case))
         if not answers:
-            walked.append(Finding(check=stage.name, outcome=FindingOutcome.PASS))
+            walked.append(stage.passed)
             continue
         walked.extend(answers)
         if stage.is_integrity and any(answer.outcome is FindingOutcome.FAIL for answer in answers):

@@ -15,7 +15,7 @@ from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _PATH_TEXT = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/?%-]*", re.ASCII)
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_UNRESERVED = re.compile(r"[A-Za-z0-9._~-]*", re.ASCII)
 _MAX_PATH_CHARS = 2000
 _MAX_NAME_CHARS = 200
 
@@ -122,11 +122,13 @@ def percent_encode(text: str) -> str:
     Raises:
         ExpressionError: UNSAFE_VALUE for text with lone surrogates.
     """
+    if _UNRESERVED.fullmatch(text):
+        return text  # almost all values: no look at each byte
     try:
         body = text.encode()
     except UnicodeEncodeError as error:
         raise ExpressionError(ErrorCode.UNSAFE_VALUE) from error
-    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in body)
+    return "".join(chr(byte) if _UNRESERVED.fullmatch(chr(byte)) else f"%{byte:02X}" for byte in body)
 
 
 def _end_of_expression(template: str, start: int) -> int:
@@ -143,6 +145,7 @@ def _end_of_expression(template: str, start: int) -> int:
     raise ExpressionError(ErrorCode.SYNTAX)
 
 
+@lru_cache(maxsize=4096)
 def _split_fact_path(template: str) -> tuple[str, tuple[Part, ...]]:
     parts = parse(template)
     head = parts[0] if parts else Part(text="", is_expression=True)

@@ -57,7 +57,7 @@ def check_resources(case: Case) -> Iterable[Finding]:
     INSUFFICIENT_LIQUIDITY, RESOURCE_CONTENTION, or CLAIM_FAILED; one finding per resource.
     """
     known = reservation_rules.by_name(case.facts.resources or ())
-    for item in reservation_rules.wanted(case.kind, case.names):
+    for item in case.wanted:
         name = item.resource
         if isinstance(item, Unreadable) or name not in known:
             said = item.message if isinstance(item, Unreadable) else "there is no such resource"
@@ -92,9 +92,7 @@ def claims(case: Case) -> tuple[ResourceClaim, ...]:
     """What an accepted case takes, in the order of names."""
     if case.facts.resources is None:
         return ()
-    return tuple(
-        item for item in reservation_rules.wanted(case.kind, case.names) if isinstance(item, ResourceClaim)
-    )
+    return tuple(item for item in case.wanted if isinstance(item, ResourceClaim))
 
 
 def check_escalation_budget(case: Case) -> Iterable[Finding]:

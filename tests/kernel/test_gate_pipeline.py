@@ -222,6 +222,16 @@ def test_other_rules_than_those_in_force_are_refused() -> None:
         pipeline.judge_bytes(stored, other)
 
 
+def test_rules_that_are_kept_answer_for_no_others() -> None:
+    bounded = gate_cases.rules(manifest=gate_cases.manifest(policy_kinds=()))
+    free, held = (
+        gate_cases.judgement(gate_cases.case(rules=rules)) for rules in (gate_cases.rules(), bounded)
+    )
+    for _ in range(2):
+        said = [VerdictDocument.from_bytes(pipeline.judge_bytes(*asked)).decision for asked in (free, held)]
+        assert said == [Decision.ACCEPT, Decision.REJECT]
+
+
 def test_no_float_enters_the_numbers_of_a_finding() -> None:
     verdict = gate_cases.judge(**asking_for_a_person())
     (finding,) = verdict.reasons

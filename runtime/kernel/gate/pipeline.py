@@ -5,7 +5,7 @@ Pure: no clock, no database, no randomness. The same four arguments give the sam
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from pydantic import Field
 
@@ -195,10 +195,14 @@ def judge_bytes(judgement: bytes, rules_in_force: bytes) -> bytes:
     asked = Judgement.from_bytes(judgement)
     if canonical.digest(rules_in_force) != asked.rules_digest:
         raise ValueError("the rules are not those that were in force")
-    verdict = judge(
-        asked.proposal, asked.facts, PolicyBundle.from_bytes(rules_in_force), asked.now_ms, asked.gate_version
-    )
-    return verdict.to_bytes()
+    rules = _rules_of(rules_in_force)
+    return judge(asked.proposal, asked.facts, rules, asked.now_ms, asked.gate_version).to_bytes()
+
+
+@lru_cache(maxsize=256)
+def _rules_of(body: bytes) -> PolicyBundle:
+    """The rules of their stored bytes, read once: most judgements are under rules that judged before."""
+    return PolicyBundle.from_bytes(body)
 
 
 def _decide(found: Iterable[Finding]) -> Decision:

@@ -29,15 +29,13 @@ def undeclared(schema: Mapping[str, Any], bounds: Mapping[str, Any]) -> Iterator
     for name in sorted(bounds):
         if name not in known:
             yield _violation(name)
-        else:
+        elif isinstance(bounds[name], dict | list):
             yield from _inside(list_bounds.members(schema, name, schema), schema, bounds[name], (name,))
 
 
 def _inside(
     schemas: list[Mapping[str, Any]], document: Mapping[str, Any], value: Any, path: tuple[str | int, ...]
 ) -> Iterator[SchemaViolation]:
-    if not isinstance(value, dict | list):
-        return
     parts = [part for schema in schemas for part in list_bounds.parts(schema, document)]
     if isinstance(value, dict):
         listed = {name for part in parts for name in part.get("properties", ())}
@@ -48,7 +46,7 @@ def _inside(
                 yield from _inside(below, document, value[name], (*path, name))
             elif not is_open:
                 yield _violation(*path, name)
-    else:
+    elif isinstance(value, list):
         items = [part["items"] for part in parts if isinstance(part.get("items"), dict)]
         for at, item in enumerate(value):
             yield from _inside(items, document, item, (*path, at))

@@ -76,27 +76,42 @@ def compile_context(
         key=lambda fact: fact.path,
     )
     recent = [event for event in history if str(event["at"]) >= bounds.since]
-    remembered = sorted(memory, key=lambda item: (item.written_at, item.scope, item.key))
+    remembered = sorted(memory, key=_by_age)[-MAX_REMEMBERED:]
     whole = WorkingContext(
         facts=evaluate.nest({fact.path: fact.value for fact in seen}),
         versions={fact.path: fact.version for fact in seen},
         recent_history=tuple(recent[-RECENT_EVENTS:]),
         mission=mission,
-        memory=tuple(remembered[-MAX_REMEMBERED:]),
+        memory=tuple(sorted(remembered, key=_by_name)),
         artifacts=tuple(artifacts[-MAX_ARTIFACTS:]),
         schemas=tuple(sorted(schemas, key=lambda ref: (ref.kind, ref.version))),
         budget=budget,
         salt=salt,
     )
-    body = canonical.encode(_trimmed(whole, tokens=bounds.tokens).model_dump(mode="json"))
+    body = _written(whole)
+    over = len(body) - bounds.tokens * BYTES_PER_TOKEN
+    if over > 0:
+        body = _written(_trimmed(whole, over))
     return Compiled(body=body, context_ref=canonical.digest(body))
 
 
-def _trimmed(whole: WorkingContext, *, tokens: int) -> WorkingContext:
-    size = len(canonical.encode(whole.model_dump(mode="json")))
-    over = size - tokens * BYTES_PER_TOKEN
+def _written(context: WorkingContext) -> bytes:
+    return canonical.encode(context.model_dump(mode="json"))
+
+
+def _by_age(item: Remembered) -> tuple[str, str, str]:
+    """How memory is trimmed."""
+    return item.written_at, item.scope, item.key
+
+
+def _by_name(item: Remembered) -> tuple[str, str]:
+    """How memory is shown."""
+    return item.scope, item.key
+
+
+def _trimmed(whole: WorkingContext, over: int) -> WorkingContext:
     artifacts, over = _fitting(whole.artifacts, over)
-    memory, over = _fitting(whole.memory, over)
+    memory, over = _fitting(tuple(sorted(whole.memory, key=_by_age)), over)
     history, over = _fitting(whole.recent_history, over)
     cuts = (
         Trimmed(layer="artifacts", left_out=len(whole.artifacts) - len(artifacts)),
@@ -106,8 +121,7 @@ def _trimmed(whole: WorkingContext, *, tokens: int) -> WorkingContext:
     return whole.model_copy(
         update={
             "artifacts": artifacts,
-            # Trimmed by age, shown by name.
-            "memory": tuple(sorted(memory, key=lambda item: (item.scope, item.key))),
+            "memory": tuple(sorted(memory, key=_by_name)),
             "recent_history": history,
             "trimmed": tuple(cut for cut in cuts if cut.left_out),
         }

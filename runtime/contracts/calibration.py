@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from runtime.contracts.document import Contract
+from runtime.contracts.document import Contract, RuleDocument
 from runtime.contracts.kind_types import KindName, Slug
 from runtime.contracts.states import Impact
 
@@ -38,7 +38,7 @@ class Knot:
     good: _Millionths
 
 
-class CalibrationDocument(Contract):
+class CalibrationDocument(RuleDocument):
     """A map for one agent, policy kind and impact, with what it was made from.
 
     It counts only for the kind of `kind_digest` and for a manifest with this `model_profile`: another version

@@ -1,6 +1,6 @@
 """What every stored document is made of: immutable, strict, and read back from its canonical bytes."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -52,3 +52,34 @@ class Contract(BaseModel):
             pydantic.ValidationError: when the bytes are not such a document.
         """
         return cls.model_validate_json(body)
+
+
+class RuleDocument(Contract):
+    """Base of the documents that rules are made of: kept, and asked for their bytes at every judgement.
+
+    So each remembers the bytes that it was written as. Those that it was read from need not be canonical. A
+    copy remembers nothing: it is made to be given other values.
+    """
+
+    def to_bytes(self) -> bytes:
+        """The canonical JSON that is stored and hashed, written once."""
+        written: bytes | None = self.__dict__.get(_WRITTEN)
+        if written is None:
+            written = self.__dict__[_WRITTEN] = super().to_bytes()
+        return written
+
+    def __copy__(self) -> Self:
+        return _forgetting(super().__copy__())
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return _forgetting(super().__deepcopy__(memo))
+
+
+# Where a document keeps its bytes: beside its fields, so that two are equal whether they were written or not.
+_WRITTEN = "_written"
+Document = TypeVar("Document", bound=RuleDocument)
+
+
+def _forgetting(copied: Document) -> Document:
+    copied.__dict__.pop(_WRITTEN, None)
+    return copied

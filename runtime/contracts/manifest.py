@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringCo
 from runtime.contracts.autonomy import AutonomyRule
 from runtime.contracts.calibration import ConfidenceUse, is_stated
 from runtime.contracts.consultation import ConsultationBudget
-from runtime.contracts.document import Contract, Id, is_empty, is_none
+from runtime.contracts.document import Contract, Id, RuleDocument, is_empty, is_none
 from runtime.contracts.kind_types import Environment, KindName, SemVer, Slug
 from runtime.contracts.signed_proposal import PublicKey
 from runtime.contracts.source_labels import Label, LabelRule, LabelSeconds
@@ -97,7 +97,7 @@ class MemoryScope(Contract):
     writes_per_minute: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, exclude_if=is_none)
 
 
-class ManifestDocument(Contract):
+class ManifestDocument(RuleDocument):
     """The rights and bounds of one agent at one version.
 
     `limits` are the numbers that limit expressions read. `scope` narrows parameters: a parameter named

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from runtime.contracts.document import Contract, Id, Words, is_empty, is_false, is_none, is_one
+from runtime.contracts.document import Contract, Id, RuleDocument, Words, is_empty, is_false, is_none, is_one
 from runtime.contracts.kind_steps import Step
 from runtime.contracts.kind_types import (
     MAX_ASSERTIONS,
@@ -279,7 +279,7 @@ class Route(Contract):
 Dependencies = tuple[Annotated[Dependency, BeforeValidator(_as_dependency)], ...]
 
 
-class KindDocument(Contract):
+class KindDocument(RuleDocument):
     """A named, versioned, immutable sort of action."""
 
     kind: KindName

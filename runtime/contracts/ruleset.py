@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
-from runtime.contracts.document import Contract, Id, Words, is_empty, is_false, is_none
+from runtime.contracts.document import Contract, Id, RuleDocument, Words, is_empty, is_false, is_none
 from runtime.contracts.kind_types import KindName, ParamName, RulesetName, SemVer, Severity, Source
 
 MAX_FEATURES = 50
@@ -225,7 +225,7 @@ class CedarAnswers(Contract):
     answers: dict[str, PolicyAnswer]
 
 
-class RulesetDocument(Contract):
+class RulesetDocument(RuleDocument):
     """A named, versioned, immutable set of rules.
 
     `aspects` are what must be decided (without them, what tables, rules and policies decide); a match of at

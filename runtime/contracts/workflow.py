@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
-from runtime.contracts.document import Contract, Id, is_none
+from runtime.contracts.document import Contract, Id, RuleDocument, is_none
 from runtime.contracts.kind_types import OnFail, SemVer, Slug
 from runtime.contracts.states import Impact
 
@@ -191,7 +191,7 @@ def _is_high(impact: Impact) -> bool:
     return impact is Impact.HIGH_IMPACT
 
 
-class WorkflowDocument(Contract):
+class WorkflowDocument(RuleDocument):
     """A workflow at one version; the linter says whether it can be walked at all."""
 
     workflow: Slug

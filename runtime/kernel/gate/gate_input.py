@@ -9,7 +9,7 @@ from pydantic import Field
 
 from runtime.contracts import timestamps
 from runtime.contracts.calibration import CalibrationDocument, ConfidenceUse, UsedConfidence
-from runtime.contracts.document import Contract, is_empty, is_none
+from runtime.contracts.document import Contract, RuleDocument, is_empty, is_none
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import ApprovalMode, KindDocument
@@ -63,6 +63,21 @@ class PolicyBundle(Contract):
     rulesets: tuple[RulesetDocument, ...] = Field(default=(), exclude_if=is_empty)
     # The active maps of agent and kind, by impact, where the manifest asks for calibrated confidence.
     calibrations: tuple[CalibrationDocument, ...] = Field(default=(), exclude_if=is_empty)
+
+    def to_bytes(self) -> bytes:
+        """The canonical JSON, put together from that of its documents, which remember theirs."""
+        members = []
+        for name, field in sorted(type(self).model_fields.items()):
+            value = getattr(self, name)
+            if field.exclude_if is None or not field.exclude_if(value):
+                members.append(b'"%b":%b' % (name.encode(), _written(value)))
+        return b"{%b}" % b",".join(members)
+
+
+def _written(value: RuleDocument | tuple[RuleDocument, ...] | None) -> bytes:
+    if isinstance(value, tuple):
+        return b"[%b]" % b",".join(document.to_bytes() for document in value)
+    return b"null" if value is None else value.to_bytes()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,8 +75,8 @@ _CODES_BY_EXCEPTION: tuple[tuple[type[Exception], ErrorCode], ...] = (
 )
 
 
-# A map of fewer members is carried as quickly whole.
-_MANY_MEMBERS = 8
+# A map of no more members is carried as quickly whole.
+_FEW_MEMBERS = 4
 
 
 class Names(dict[str, Any]):
@@ -111,18 +111,15 @@ class Names(dict[str, Any]):
         return self._context
 
     def _carry(self, name: str, wanted: frozenset[str] | None) -> None:
-        value = self[name]
-        if wanted is None or not isinstance(value, dict) or len(value) < _MANY_MEMBERS:
-            self._carry_whole(name)
-        elif name not in self._in_part:
+        value, held = self[name], self._in_part.get(name)
+        if held is not None and wanted is not None and wanted <= held:
+            return
+        if wanted is None or held is not None or not isinstance(value, dict) or len(value) <= _FEW_MEMBERS:
+            self._context.add_variable(name, value)
+            self._carried.add(name)
+        else:
             self._context.add_variable(name, {member: value[member] for member in wanted if member in value})
             self._in_part[name] = wanted
-        elif not wanted <= self._in_part[name]:
-            self._carry_whole(name)
-
-    def _carry_whole(self, name: str) -> None:
-        self._context.add_variable(name, self[name])
-        self._carried.add(name)
 
 
 def shared(names: Mapping[str, Any]) -> Names:

@@ -121,8 +121,8 @@ class Case:
         return tuple((part, violation) for part, found in parts for violation in found)
 
     @cached_property
-    def names(self) -> language.Names:
-        """The names of `scope.JUDGED`, with their values."""
+    def _given(self) -> tuple[language.Names, tuple[Figured, ...]]:
+        """The names with their values, and the figures that were worked out over all the others."""
         flow, agent, steps = self.facts.flow, self.facts.agent, self.facts.steps
         values: dict[str, Any] = {
             "params": self.proposal.params,
@@ -149,8 +149,14 @@ class Case:
             "labels": list(self.facts.labels or ()),
         }
         known = language.Names(values)
-        known["figures"] = {item.param: item.greater for item in work_out(self.rules.kind, known)}
-        return known
+        found = work_out(self.rules.kind, known)
+        known["figures"] = {item.param: item.greater for item in found}
+        return known, found
+
+    @property
+    def names(self) -> language.Names:
+        """The names of `scope.JUDGED`, with their values."""
+        return self._given[0]
 
     @cached_property
     def is_evaluated(self) -> bool:
@@ -210,7 +216,7 @@ class Case:
         """The parameters that the runtime works out for itself."""
         if not self.is_evaluated:
             return ()
-        found = work_out(self.rules.kind, self.names)
+        _, found = self._given
         return tuple(item for item in found if language.is_exact([item.stated, item.live]))
 
     @cached_property

@@ -59,10 +59,15 @@ def check_authority(case: Case) -> Iterable[Finding]:
             Reason.AGENT_UNPINNED,
             f"{kind} is strict, and the active manifest does not set {' and '.join(unpinned)}.",
         )
+    if manifest.scope:
+        yield from _out_of_scope(case, manifest.scope)
+
+
+def _out_of_scope(case: Case, scope: Mapping[str, tuple[Any, ...]]) -> Iterable[Finding]:
     known = {*case.proposal.params, *list_bounds.property_names(case.kind.params_schema)}
-    for name in sorted(known & manifest.scope.keys()):
+    for name in sorted(known & scope.keys()):
         # Bytes, not ==: Python holds True equal to 1.
-        allowed = {canonical.encode(value) for value in manifest.scope[name]}
+        allowed = {canonical.encode(value) for value in scope[name]}
         # Leaving a narrowed parameter out must not widen what the agent may do.
         if canonical.encode(case.proposal.params.get(name)) not in allowed:
             yield findings.fail(

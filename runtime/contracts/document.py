@@ -57,9 +57,17 @@ class Contract(BaseModel):
 class RuleDocument(Contract):
     """Base of the documents that rules are made of: kept, and asked for their bytes at every judgement.
 
-    So each remembers the bytes that it was written as. Those that it was read from need not be canonical. A
-    copy remembers nothing: it is made to be given other values.
+    So each remembers the bytes that it was written as, and its plain values. The bytes that it was read from
+    need not be canonical. A copy remembers nothing: it is made to be given other values.
     """
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The values as expressions read them, made once: nobody may change them."""
+        plain: dict[str, Any] | None = self.__dict__.get(_PLAIN)
+        if plain is None:
+            plain = self.__dict__[_PLAIN] = self.model_dump(mode="json")
+        return plain
 
     def to_bytes(self) -> bytes:
         """The canonical JSON that is stored and hashed, written once."""
@@ -75,11 +83,12 @@ class RuleDocument(Contract):
         return _forgetting(super().__deepcopy__(memo))
 
 
-# Where a document keeps its bytes: beside its fields, so that two are equal whether they were written or not.
-_WRITTEN = "_written"
+# Where it is remembered: beside the fields, so that two documents are equal whatever they remember.
+_PLAIN, _WRITTEN = "_plain", "_written"
 Document = TypeVar("Document", bound=RuleDocument)
 
 
 def _forgetting(copied: Document) -> Document:
-    copied.__dict__.pop(_WRITTEN, None)
+    for remembered in (_PLAIN, _WRITTEN):
+        copied.__dict__.pop(remembered, None)
     return copied

@@ -128,7 +128,7 @@ class Case:
             "params": self.proposal.params,
             "constraints": self.proposal.execution_constraints,
             "context": {"facts": evaluate.nest(self.facts.world)},
-            "manifest": self.manifest.model_dump(mode="json"),
+            "manifest": self.manifest.plain,
             "flow": {
                 "dfid": self.proposal.dfid,
                 "state": flow.state,

@@ -56,7 +56,7 @@ def _making(model: type[models.Model], names: tuple[str, ...]) -> _Making | None
             left.discard(field.name)
         elif field.attname in left:
             left.discard(field.attname)
-        elif field.has_db_default() or (field.has_default() and callable(field.default)):
+        elif field.has_default() and callable(field.default):
             defaults.append((field.attname, field.get_default))
         elif not field.generated:
             constants[field.attname] = field.get_default()

@@ -4,11 +4,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
-from audit import canonical
+from audit import canonical, statements
 from runtime.contracts.guard import GuardRunState, ReviewOrigin, ReviewResult, ReviewState
 from runtime.core import paging
 from runtime.flows.models import Intent
@@ -44,13 +45,28 @@ class Group:
 
 def count_open(*, tenant: str) -> int:
     """How many flags wait for a person."""
-    return Review.objects.of(tenant).filter(state=ReviewState.OPEN).count()
+    (number,) = _OPEN.first(tenant=tenant) or (0,)
+    return int(number)
+
+
+def _open(*, tenant: str) -> QuerySet[Review, tuple[int]]:
+    return statements.as_one(Review.objects.of(tenant).filter(state=ReviewState.OPEN), number=Count("pk"))
+
+
+_OPEN: Final = statements.Read(_open)
 
 
 def oldest_open_at(*, tenant: str) -> datetime | None:
     """Since when the oldest of them waits."""
+    return _OLDEST.first(tenant=tenant)
+
+
+def _oldest(*, tenant: str) -> QuerySet[Review, datetime]:
     rows = Review.objects.of(tenant).filter(state=ReviewState.OPEN).order_by("flagged_at")
-    return rows.values_list("flagged_at", flat=True).first()
+    return rows.values_list("flagged_at", flat=True)[:1]
+
+
+_OLDEST: Final = statements.Read(_oldest)
 
 
 def list_open(*, tenant: str, after: UUID | None) -> paging.Page[Review]:
@@ -161,8 +177,15 @@ def get_intent(*, review: Review) -> Intent | None:
 
 def list_of_flow(*, dfid: UUID) -> list[Review]:
     """The open reviews of one flow, surest first."""
+    return _OF_FLOW.rows(dfid=dfid)
+
+
+def _of_flow(*, dfid: UUID) -> QuerySet[Review]:
     rows = Review.objects.filter(flow_id=dfid, state=ReviewState.OPEN).select_related("guard", "memory")
-    return list(rows.order_by("-confidence_bps", "flagged_at")[:PAGE])
+    return rows.order_by("-confidence_bps", "flagged_at")[:PAGE]
+
+
+_OF_FLOW: Final = statements.Read(_of_flow)
 
 
 def flows_in_review(*, dfids: Iterable[UUID]) -> set[UUID]:

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Count, Min, Q, QuerySet
 
+from audit import statements
 from runtime.contracts.incident import LIVE, IncidentState, LinkKind, Severity
 from runtime.core import id_search, paging
 from runtime.incidents.models import Incident
@@ -49,21 +51,31 @@ def list_page(
 
 def figures(*, tenant: str) -> OpenFigures:
     """What the overview shows, in one query."""
-    found = (
-        Incident.objects.of(tenant)
-        .filter(state__in=LIVE)
-        .order_by()
-        .aggregate(count=Count("pk"), worst=Min("severity"), oldest_at=Min("opened_at"))
-    )
-    return OpenFigures(found["count"], found["worst"] or "", found["oldest_at"])
+    count, worst, oldest_at = _FIGURES.first(tenant=tenant) or (0, "", None)
+    return OpenFigures(count, worst, oldest_at)
+
+
+def _figures(*, tenant: str) -> "QuerySet[Incident, Any]":
+    rows = Incident.objects.of(tenant).filter(state__in=LIVE)
+    return statements.as_one(rows, count=Count("pk"), worst=Min("severity"), oldest_at=Min("opened_at"))
+
+
+_FIGURES: Final = statements.Read(_figures)
 
 
 def list_about(*, tenant: str, kind: LinkKind, ref: str) -> Sequence[Incident]:
     """The newest incidents that link something and are not closed."""
+    return _ABOUT.rows(tenant=tenant, kind=kind, ref=ref)
+
+
+def _about(*, tenant: str, kind: str, ref: str) -> "QuerySet[Incident]":
     rows = Incident.objects.of(tenant).filter(
         state__in=UNCLOSED, links__kind=kind, links__ref=ref, links__removed_at=None
     )
-    return list(rows.order_by("-incident_id")[:MOST_SHOWN])
+    return rows.order_by("-incident_id")[:MOST_SHOWN]
+
+
+_ABOUT: Final = statements.Read(_about)
 
 
 def find(*, tenant: str, text: str, size: int) -> Sequence[Incident]:

@@ -1,5 +1,10 @@
 """What is stopped now, and what waits for the end of it."""
 
+from typing import Final
+
+from django.db.models import QuerySet
+
+from audit import statements
 from runtime.contracts.states import IntentState
 from runtime.flows.models import Intent
 from runtime.registry.models import Agent, Stop
@@ -7,7 +12,14 @@ from runtime.registry.models import Agent, Stop
 
 def get_stop(*, tenant: str) -> Stop | None:
     """The active stop of the tenant, or None."""
-    return Stop.objects.of(tenant).filter(lifted_at__isnull=True).first()
+    return _ACTIVE.first(tenant=tenant)
+
+
+def _active(*, tenant: str) -> QuerySet[Stop]:
+    return Stop.objects.of(tenant).filter(lifted_at__isnull=True).order_by("pk")[:1]
+
+
+_ACTIVE: Final = statements.Read(_active)
 
 
 def list_waiting_agents(*, tenant: str, most: int) -> list[str]:

@@ -112,6 +112,7 @@ ACCOUNT_REAUTHENTICATION_TIMEOUT = 300  # seconds; 04: a password not older than
 PASSWORD_RESET_TIMEOUT = 72 * 3600  # seconds for which an invite link works
 LOGIN_REDIRECT_URL = "/"
 LOGIN_URL = "/accounts/login/"
+SESSION_ENGINE = "dir_console.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 12 * 3600

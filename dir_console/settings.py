@@ -139,7 +139,9 @@ MESSAGE_TAGS = {
     message_constants.ERROR: "danger",
 }
 
+# Every page is in English: no word of a page asks which language is active.
 LANGUAGE_CODE = "en"
+USE_I18N = False
 TIME_ZONE = "UTC"
 USE_TZ = True
 

@@ -72,7 +72,6 @@ TEMPLATES = [
                 "dir_console.views.chrome",
             ],
             "builtins": [
-                "django.templatetags.static",
                 "dir_console.templatetags.components",
                 "dir_console.templatetags.incidents",
                 "dir_console.templatetags.limits",

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 from django.views.defaults import permission_denied
 
@@ -73,28 +72,9 @@ class Chrome:
         return stop_list.get_stop(tenant=self._tenant)
 
     @cached_property
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[sections.Group]:
         """The menu."""
-        path = self._request.path
-        return [
-            {
-                "title": title,
-                "items": [
-                    {
-                        "word": word,
-                        "url": url,
-                        "icon": icon,
-                        "counts": name == "escalations",
-                        "counts_reviews": name == "reviews",
-                        "counts_inbox": name == "inbox",
-                        "current": path == url or (name != "overview" and path.startswith(url)),
-                    }
-                    for word, name, icon in items
-                    for url in [reverse(name)]
-                ],
-            }
-            for title, items in sections.menu()
-        ]
+        return sections.groups(self._request.path)
 
     @cached_property
     def stop(self) -> StopShown | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django.utils.dateparse import parse_datetime
@@ -21,6 +22,7 @@ from runtime.kernel import effects
 from runtime.proposals.views import proposal_presenters, schema_form
 
 LONGEST_COMPARED = 200
+MOST_RAW = 128
 # Intents differ in the end of their ids.
 LONGEST_SOURCE = 22
 
@@ -228,8 +230,14 @@ def read(evidence: JudgedEvidence, *, body: bytes, live: LiveFacts = NOTHING_LIV
         kind_version=kind.version,
         manifest_version=evidence.agent.manifest_version,
         rules_digest=evidence.policy_bundle_hash,
-        raw=labels.pretty(canonical.decode(body)),
+        raw=_raw(body),
     )
+
+
+@lru_cache(maxsize=MOST_RAW)
+def _raw(body: bytes) -> str:
+    """Return what is stored as people read it; the same bytes are written once."""
+    return labels.pretty(canonical.decode(body))
 
 
 def differences(expected: Sequence[Difference], units: AmountUnits) -> list[Expected]:

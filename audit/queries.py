@@ -11,6 +11,9 @@ from audit import canonical, cells, chain, statements
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 
+# How many streams a compiled read asks for: each number of them is a statement of its own.
+MOST_STREAMS = 200
+
 
 def list_payloads(*, tenant: str, stream: str, kinds: Collection[Kind]) -> list[tuple[Kind, dict[str, Any]]]:
     """Kind and payload of the entries of these kinds in one stream, oldest first.
@@ -43,8 +46,11 @@ def list_payloads_of_streams(
     *, tenant: str, streams: Collection[str], kinds: Collection[Kind]
 ) -> list[tuple[Kind, dict[str, Any]]]:
     """The same for several streams, in one query."""
-    rows = LedgerEntry.objects.filter(tenant=tenant, stream__in=list(streams), kind__in=list(kinds))
-    return readable(rows)
+    if not streams:
+        return []
+    asked: dict[str, Any] = {"tenant": tenant, "streams": sorted(streams), "kinds": sorted(kinds)}
+    rows = _OF_STREAMS.rows(**asked) if len(streams) <= MOST_STREAMS else _stored_of_streams(**asked)
+    return [(kind, body["payload"]) for kind, body in _decoded(rows)]
 
 
 def list_payloads_of_kind(*, tenant: str, kind: Kind) -> list[tuple[Kind, dict[str, Any]]]:
@@ -73,6 +79,13 @@ def _stored_of_stream(
     return _of_stream(tenant, stream, kinds).order_by().values_list("id", "kind", "body")
 
 
+def _stored_of_streams(
+    *, tenant: str, streams: list[str], kinds: list[str]
+) -> QuerySet[LedgerEntry, tuple[int, str, Any]]:
+    rows = LedgerEntry.objects.filter(tenant=tenant, stream__in=streams, kind__in=kinds)
+    return rows.order_by().values_list("id", "kind", "body")
+
+
 def _stored_of_stream_and_kind(
     *, tenant: str, stream: str, kinds: list[str], kind: str
 ) -> QuerySet[LedgerEntry, tuple[int, str, Any]]:
@@ -82,6 +95,7 @@ def _stored_of_stream_and_kind(
 
 
 _OF_STREAM: Final = statements.Read(_stored_of_stream)
+_OF_STREAMS: Final = statements.Read(_stored_of_streams)
 _OF_STREAM_AND_KIND: Final = statements.Read(_stored_of_stream_and_kind)
 
 
@@ -154,12 +168,20 @@ def _dated(
 
 def is_committed(*, tenant: str, commitment: str, body: object) -> bool:
     """Whether a cell holds the bytes behind a commitment; where they were erased, nobody can say: True."""
-    row = Payload.objects.filter(tenant=tenant, commitment=commitment).values_list("salt").first()
+    row = _SALT.first(tenant=tenant, commitment=commitment)
     held = cells.bytes_of(body)
     if row is None or held is None:
         return False
     (salt,) = row
     return salt is None or chain.commitment(bytes(salt), held) == commitment
+
+
+def _salt(*, tenant: str, commitment: str) -> QuerySet[Payload, tuple[Any]]:
+    rows = Payload.objects.filter(tenant=tenant, commitment=commitment).order_by("pk")
+    return rows.values_list("salt")[:1]
+
+
+_SALT: Final = statements.Read(_salt)
 
 
 def list_texts(*, tenant: str, commitments: Collection[str]) -> dict[str, str]:

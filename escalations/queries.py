@@ -2,14 +2,14 @@
 
 import contextlib
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Count, Max, Min, Q, QuerySet, prefetch_related_objects
+from django.db.models import Count, Max, Min, Q, QuerySet
 
 from audit import canonical, queries, statements
 from audit.events import Kind
@@ -18,7 +18,8 @@ from escalations import contracts, decision_search, evidence_contracts, queue_or
 from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Decision, Escalation, Evidence, Question, SavedView
 from escalations.models.question import IS_ANSWERED
-from escalations.queue_filter import NOBODY, QueueFilter
+from escalations.queue_filter import NOBODY, QueueFilter, Sort
+from escalations.queue_order import Item
 from runtime.contracts import states
 from runtime.core import clock, id_search, mismatches, paging
 from runtime.flows.models import Intent
@@ -29,7 +30,8 @@ PAGE = 100
 OPERATIONAL_SHOWN = 200
 MAX_KEPT = 200
 MAX_WALKED = 1000
-MOST_CHOICES = 100
+# How many keys a compiled read asks for: each number of them is a statement of its own.
+MOST_KEYS = 200
 _REVISIONS = frozenset({Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED})
 
 
@@ -78,9 +80,24 @@ _OPEN: Final = statements.Read(_count_open)
 
 def list_operational(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) -> Sequence[Escalation]:
     """Open escalations that have no deadline, silent agents among them; heaviest and oldest first."""
-    rows = _open(tenant=tenant, wanted=wanted).exclude(family__in=contracts.WITH_DEADLINE)
-    ordered = rows.order_by(*queue_order.OPERATIONAL[wanted.sort])[:OPERATIONAL_SHOWN]
-    return list(ordered) if keeps is None else keeps(list(ordered))
+    if keeps is None and wanted.asks_known:
+        return _with_decisions(_KNOWN_OPERATIONAL.rows(wanted, OPERATIONAL_SHOWN, tenant=tenant))
+    rows = _with_decisions(
+        list(_operational(_open(tenant=tenant, wanted=wanted), wanted.sort, OPERATIONAL_SHOWN))
+    )
+    return rows if keeps is None else keeps(rows)
+
+
+def _operational(rows: QuerySet[Escalation], sort: Sort, most: int) -> QuerySet[Escalation]:
+    without = rows.exclude(family__in=contracts.WITH_DEADLINE)
+    return without.order_by(*queue_order.OPERATIONAL[sort])[:most]
+
+
+def _known_operational(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation]:
+    return _operational(_open(tenant=tenant, wanted=wanted), wanted.sort, most)
+
+
+_KNOWN_OPERATIONAL: Final = statements.Read(_known_operational)
 
 
 def list_decisions(
@@ -90,99 +107,99 @@ def list_decisions(
 
     With `keeps`, of the next `MAX_WALKED` only.
     """
-    order = queue_order.DECISIONS[wanted.sort]
-    rows = _open(tenant=tenant, wanted=wanted).filter(family__in=contracts.WITH_DEADLINE)
+    if keeps is None and not after and wanted.asks_known:
+        first = _KNOWN_DECISIONS.rows(wanted, size + 1, tenant=tenant)
+        return paging.cut(_with_decisions(first), size)
+    rows = _open(tenant=tenant, wanted=wanted)
     if after:
-        rows = rows.filter(_behind(order, after))
-    ordered = rows.order_by(*order)
+        rows = rows.filter(_behind(queue_order.DECISIONS[wanted.sort], after))
+    ordered = _decisions(rows, wanted.sort)
     if keeps is not None:
-        return paging.cut(keeps(list(ordered[:MAX_WALKED]))[: size + 1], size)
-    return paging.cut(list(ordered[: size + 1]), size)
+        walked = _with_decisions(list(ordered[:MAX_WALKED]))
+        return paging.cut(keeps(walked)[: size + 1], size)
+    return paging.cut(_with_decisions(list(ordered[: size + 1])), size)
+
+
+def _decisions(rows: QuerySet[Escalation], sort: Sort) -> QuerySet[Escalation]:
+    return rows.filter(family__in=contracts.WITH_DEADLINE).order_by(*queue_order.DECISIONS[sort])
+
+
+def _known_decisions(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation]:
+    return _decisions(_open(tenant=tenant, wanted=wanted), wanted.sort)[:most]
+
+
+_KNOWN_DECISIONS: Final = statements.Read(_known_decisions)
+
+
+def _with_decisions(rows: Sequence[Escalation]) -> Sequence[Escalation]:
+    """The rows, each with its decisions, which are read for all of them at once."""
+    of_row: dict[UUID, list[Decision]] = defaultdict(list)
+    row_of = {row.pk: row for row in rows}
+    keys = list(row_of)
+    for decision in _DECISIONS_OF.rows(keys=keys) if len(keys) <= MOST_KEYS else _decisions_of(keys=keys):
+        decision.escalation = row_of[decision.escalation_id]
+        of_row[decision.escalation_id].append(decision)
+    for row in rows:
+        row.keep_decisions(of_row[row.pk])
+    return rows
+
+
+def _decisions_of(*, keys: list[UUID]) -> QuerySet[Decision]:
+    rows = Decision.objects.filter(escalation__pk__in=keys).select_related("approver")
+    return rows.order_by("escalation", "sequence")
+
+
+_DECISIONS_OF: Final = statements.Read(_decisions_of)
 
 
 def list_ids(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) -> list[UUID]:
     """The ids of the queue in its order and groups, for the way from item to item; at most `MAX_WALKED`."""
-    rows = _open(tenant=tenant, wanted=wanted)
-    operational = rows.exclude(family__in=contracts.WITH_DEADLINE).order_by(
-        *queue_order.OPERATIONAL[wanted.sort]
-    )[:OPERATIONAL_SHOWN]
-    decisions = rows.filter(family__in=contracts.WITH_DEADLINE).order_by(*queue_order.DECISIONS[wanted.sort])
     parts: list[Sequence[Any]]
-    if keeps is None:
-        columns = queue_order.COLUMNS
+    if keeps is None and wanted.asks_known:
         parts = [
-            list(operational.values_list(*columns, named=True)),
-            list(decisions[:MAX_WALKED].values_list(*columns, named=True)),
+            _OPERATIONAL_ITEMS.rows(wanted, OPERATIONAL_SHOWN, tenant=tenant),
+            _DECISION_ITEMS.rows(wanted, MAX_WALKED, tenant=tenant),
         ]
     else:
-        parts = [keeps(list(operational)), keeps(list(decisions[:MAX_WALKED]))]
+        rows = _open(tenant=tenant, wanted=wanted)
+        found = [
+            _operational(rows, wanted.sort, OPERATIONAL_SHOWN),
+            _decisions(rows, wanted.sort)[:MAX_WALKED],
+        ]
+        parts = [
+            list(part.values_list(*Item._fields)) if keeps is None else keeps(_with_decisions(list(part)))
+            for part in found
+        ]
+    if keeps is None:
+        parts = [[Item(*row) for row in part] for part in parts]
     # A group is as long as its page.
     pages = [parts[0], *(parts[1][start : start + PAGE] for start in range(0, len(parts[1]), PAGE))]
-    found = [row.pk for page in pages for group in queue_order.gather(page) for row in group.rows]
-    return found[:MAX_WALKED]
+    ids = [row.pk for page in pages for group in queue_order.gather(page) for row in group.rows]
+    return ids[:MAX_WALKED]
 
 
-def count_matching(*, tenant: str, wanted: Sequence[QueueFilter]) -> list[int]:
-    """How many open escalations each filter finds, in one query; what asks about a person is not asked."""
-    if not wanted:
-        return []
-    now = clock.now()
-    counts = {
-        f"filter_{number}": Count("escalation_id", filter=_condition(item, now))
-        for number, item in enumerate(wanted)
-    }
-    found = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN).aggregate(**counts)
-    return [found[name] for name in counts]
+def _operational_items(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation, Any]:
+    return _known_operational(wanted, most, tenant=tenant).values_list(*Item._fields)
+
+
+def _decision_items(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation, Any]:
+    return _known_decisions(wanted, most, tenant=tenant).values_list(*Item._fields)
+
+
+_OPERATIONAL_ITEMS: Final = statements.Read(_operational_items)
+_DECISION_ITEMS: Final = statements.Read(_decision_items)
 
 
 def list_saved_views(*, user_pk: int) -> Sequence[SavedView]:
     """The views that a person has saved, in their order."""
-    return list(SavedView.objects.filter(user_id=user_pk).order_by("position"))
+    return _SAVED.rows(user_pk=user_pk)
 
 
-@dataclass(frozen=True, slots=True)
-class Occurring:
-    """What the open queue holds: values with their counts, the most frequent first.
-
-    `holders` are user keys as text with name and count, and `unclaimed` is how many nobody has claimed.
-    """
-
-    agents: Sequence[tuple[str, int]]
-    kinds: Sequence[tuple[str, int]]
-    reasons: Sequence[tuple[str, int]]
-    rules: Sequence[tuple[str, int]]
-    holders: Sequence[tuple[str, str, int]]
-    unclaimed: int
+def _saved(*, user_pk: int) -> QuerySet[SavedView]:
+    return SavedView.objects.filter(user_id=user_pk).order_by("position")
 
 
-def list_occurring(*, tenant: str, known: Mapping[UUID, AnyEvidence]) -> Occurring:
-    """What a filter can choose from, of the first `MAX_WALKED`: from the evidence, as the rows show it.
-
-    `known` is evidence that the caller has read already, of the rows of its page.
-    """
-    rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN).select_related("claimed_by")
-    listed = list(rows.order_by("opened_at")[:MAX_WALKED])
-    others = get_evidence(tenant=tenant, escalations=[row for row in listed if row.pk not in known])
-    read = {**known, **others}
-    shown = [read[row.pk] for row in listed if row.pk in read]
-    now = clock.now()
-    holders = Counter(
-        (str(row.claimed_by_id), row.claimed_by.get_username())
-        for row in listed
-        if row.claimed_by is not None and row.is_claimed(now)
-    )
-    return Occurring(
-        agents=_frequent(one.agent_id for one in shown),
-        kinds=_frequent(one.policy_kind for one in shown),
-        reasons=_frequent(one.reason for one in shown),
-        rules=_frequent(one.rule for one in shown),
-        holders=[(pk, name, number) for (pk, name), number in holders.most_common(MOST_CHOICES)],
-        unclaimed=len(listed) - holders.total(),
-    )
-
-
-def _frequent(values: Iterable[str]) -> Sequence[tuple[str, int]]:
-    return [(value, number) for value, number in Counter(values).most_common(MOST_CHOICES) if value]
+_SAVED: Final = statements.Read(_saved)
 
 
 def list_by_id(*, tenant: str, ids: Sequence[UUID]) -> Sequence[Escalation]:
@@ -210,7 +227,7 @@ def list_closed(*, tenant: str, wanted: QueueFilter, size: int = PAGE) -> Sequen
     """The newest that were closed."""
     # Nobody holds what is closed.
     asked = replace(wanted, mine=None, holder="")
-    rows = Escalation.objects.of(tenant).filter(_condition(asked, clock.now()))
+    rows = Escalation.objects.of(tenant).filter(condition(asked, clock.now()))
     rows = rows.exclude(state=contracts.State.OPEN).select_related("claimed_by")
     rows = rows.prefetch_related("decisions__approver")
     return list(rows.order_by("-escalation_id")[:size])
@@ -225,14 +242,14 @@ def list_by_part_of_id(*, tenant: str, part: str, size: int) -> Sequence[Escalat
 def get(*, tenant: str, escalation_id: UUID) -> Escalation | None:
     """One escalation with everything its page names, or None."""
     found = _WHOLE.first(tenant=tenant, escalation_id=escalation_id)
-    if found is not None:
-        prefetch_related_objects([found], "decisions__approver")
-    return found
+    return None if found is None else _with_decisions([found])[0]
 
 
 def _whole(*, tenant: str, escalation_id: UUID) -> QuerySet[Escalation]:
     rows = Escalation.objects.of(tenant).filter(escalation_id=escalation_id)
-    return rows.select_related("flow__agent__active_manifest", "proposal__verdict", "intent", "claimed_by")
+    return rows.select_related(
+        "flow__agent__active_manifest", "proposal__verdict__bundle", "intent", "claimed_by"
+    )
 
 
 _WHOLE: Final = statements.Read(_whole)
@@ -261,16 +278,31 @@ def list_decided(*, tenant: str, user_pk: int, size: int) -> Sequence[Decision]:
 
 def list_questions(*, escalation: Escalation) -> Sequence[Question]:
     """The questions to the agent, in the order they were asked."""
-    return list(Question.objects.filter(escalation=escalation).select_related("asked_by").order_by("number"))
+    return _QUESTIONS.rows(escalation_id=escalation.pk)
+
+
+def _questions(*, escalation_id: UUID) -> QuerySet[Question]:
+    return Question.objects.filter(escalation=escalation_id).select_related("asked_by").order_by("number")
+
+
+_QUESTIONS: Final = statements.Read(_questions)
 
 
 def count_unanswered(*, tenant: str, agent_id: str) -> int:
     """How often an agent was asked, if it has never answered; 0 where it has, or was not asked."""
-    rows = Question.objects.filter(escalation__tenant=tenant, escalation__agent_id=agent_id)
-    counted = rows.aggregate(
-        asked=Count("pk", filter=Q(closed_at__isnull=False)), answered=Count("pk", filter=IS_ANSWERED)
+    asked, answered = _ASKED.first(tenant=tenant, agent_id=agent_id) or (0, 0)
+    return 0 if answered else int(asked)
+
+
+def _asked(*, tenant: str, agent_id: str) -> QuerySet[Question, tuple[int, int]]:
+    return statements.as_one(
+        Question.objects.filter(escalation__tenant=tenant, escalation__agent_id=agent_id),
+        asked=Count("pk", filter=Q(closed_at__isnull=False)),
+        answered=Count("pk", filter=IS_ANSWERED),
     )
-    return 0 if counted["answered"] else int(counted["asked"])
+
+
+_ASKED: Final = statements.Read(_asked)
 
 
 def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID, AnyEvidence]:
@@ -284,9 +316,13 @@ def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID
         tenant=tenant, streams={str(row.flow_id) for row in escalations}, kinds=_REVISIONS
     ):
         hashes[payload["escalation_id"]] = (payload["revision"], payload["evidence_hash"])
-    rows = Evidence.objects.filter(
-        escalation__in=[row.pk for row in escalations], revision__in={number for number, _ in hashes.values()}
-    )
+    if not hashes:
+        return {}
+    asked: dict[str, Any] = {
+        "keys": sorted(row.pk for row in escalations),
+        "revisions": sorted({number for number, _ in hashes.values()}),
+    }
+    rows = _EVIDENCE.rows(**asked) if len(escalations) <= MOST_KEYS else _evidence(**asked)
     found: dict[UUID, AnyEvidence] = {}
     for row in rows:
         revision, digest = hashes.get(str(row.escalation_id), (0, ""))
@@ -302,6 +338,13 @@ def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID
     return found
 
 
+def _evidence(*, keys: list[UUID], revisions: list[int]) -> QuerySet[Evidence]:
+    return Evidence.objects.filter(escalation__pk__in=keys, revision__in=revisions)
+
+
+_EVIDENCE: Final = statements.Read(_evidence)
+
+
 def get_intent(*, escalation: Escalation, proposal_id: str | None) -> Intent | None:
     """What ran after the decision: the intent of the person's own proposal, else the one that was stuck."""
     if proposal_id is None:
@@ -315,12 +358,18 @@ def live_facts(*, tenant: str, paths: Sequence[str]) -> dict[str, Any]:
 
     One whose bytes cannot be read is left out, as if nobody knew it.
     """
-    rows = Fact.objects.of(tenant).filter(path__in=paths).values_list("path", "value")
     found: dict[str, Any] = {}
-    for path, value in rows:
+    for path, value in _FACTS.rows(tenant=tenant, paths=list(paths)):
         with contextlib.suppress(*UNREADABLE):
             found[path] = canonical.decode(bytes(value))
     return found
+
+
+def _facts(*, tenant: str, paths: list[str]) -> QuerySet[Fact, tuple[str, Any]]:
+    return Fact.objects.of(tenant).filter(path__in=paths).values_list("path", "value")
+
+
+_FACTS: Final = statements.Read(_facts)
 
 
 def _behind(order: Sequence[str], place: Cursor) -> Q:
@@ -334,8 +383,8 @@ def _behind(order: Sequence[str], place: Cursor) -> Q:
 
 
 def _open(*, tenant: str, wanted: QueueFilter) -> QuerySet[Escalation]:
-    rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN).prefetch_related("decisions")
-    rows = rows.filter(_condition(wanted, clock.now())).select_related("claimed_by")
+    rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN)
+    rows = rows.filter(condition(wanted, clock.now())).select_related("claimed_by")
     return rows.select_related("flow__agent__active_manifest", "intent") if wanted.is_personal else rows
 
 
@@ -343,7 +392,7 @@ def _claimed(now: datetime) -> Q:
     return Q(claimed_by__isnull=False, claimed_until__gt=now)
 
 
-def _condition(wanted: QueueFilter, now: datetime) -> Q:
+def condition(wanted: QueueFilter, now: datetime) -> Q:
     """What a filter asks of a row; what depends on the person who looks is left to `Keeps`."""
     exact = {
         "family": wanted.family,

@@ -54,6 +54,16 @@ class QueueFilter:
         """Whether it asks what the person who looks may decide."""
         return self.decidable or self.authority
 
+    @property
+    def asks_known(self) -> bool:
+        """Whether queries alone can answer it, of impact and family only: each has a few known values."""
+        return replace(self, impact="", family="").asks_all
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether it shows all that is open, in whatever order."""
+        return replace(self, sort=Sort.DEADLINE) == QueueFilter()
+
 
 def read(query: Mapping[str, str], *, user_pk: int | None) -> QueueFilter:
     """Read the parameters of an address; what is none of the known values is ignored."""

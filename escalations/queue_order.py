@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
+from uuid import UUID
 
 from escalations.contracts import Family, State
 from escalations.queue_filter import Sort
@@ -22,11 +23,23 @@ OPERATIONAL: Mapping[Sort, tuple[str, ...]] = {
     Sort.IMPACT: ("-impact_rank", "escalation_id"),
     Sort.AGE: ("opened_at", "escalation_id"),
 }
-COLUMNS = ("pk", "state", "family", "agent_id", "policy_kind", "reason", "impact", "incident")
+
+
+class Item(NamedTuple):
+    """One item of the queue: its key, and the columns that groups are made by."""
+
+    pk: UUID
+    state: str
+    family: str
+    agent_id: str
+    policy_kind: str
+    reason: str
+    impact: str
+    incident: str
 
 
 class Grouped(Protocol):
-    """The columns that groups are made by: `COLUMNS`."""
+    """The columns that groups are made by."""
 
     @property
     def state(self) -> str: ...

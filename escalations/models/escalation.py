@@ -1,5 +1,6 @@
 """An escalation, the revisions of its evidence, its decision, and what people stated later of its calls."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.conf import settings
@@ -94,6 +95,8 @@ class Escalation(models.Model):
             models.Index(fields=("tenant", "agent_id", "-opened_at"), name="escalation_by_agent"),
         )
 
+    _kept_decisions: "Sequence[Decision] | None" = None
+
     def is_claimed(self, at: datetime) -> bool:
         """Whether somebody holds it at `at`."""
         return self.claimed_by_id is not None and self.claimed_until is not None and self.claimed_until > at
@@ -102,10 +105,19 @@ class Escalation(models.Model):
         return str(self.escalation_id)
 
     @property
+    def all_decisions(self) -> "Sequence[Decision]":
+        """Its decisions in their order: those that were read for several rows at once, or else read here."""
+        return list(self.decisions.all()) if self._kept_decisions is None else self._kept_decisions
+
+    def keep_decisions(self, rows: "Sequence[Decision]") -> None:
+        """Keep the decisions that were read of it."""
+        self._kept_decisions = rows
+
+    @property
     def decision(self) -> "Decision | None":
         """The decision that ended it; None while it is open, or where it ended without one.
 
-        Reads `decisions`, so lists prefetch it.
+        Reads `all_decisions`, so lists prefetch `decisions` or keep them.
         """
         return self._decision_in(contracts.DecisionState.IN_EFFECT)
 
@@ -115,7 +127,7 @@ class Escalation(models.Model):
         return self._decision_in(contracts.DecisionState.AWAITING_SECOND)
 
     def _decision_in(self, state: contracts.DecisionState) -> "Decision | None":
-        return next((row for row in self.decisions.all() if row.state == state), None)
+        return next((row for row in self.all_decisions if row.state == state), None)
 
 
 class Evidence(models.Model):

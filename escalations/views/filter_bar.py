@@ -7,8 +7,9 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.urls import reverse
 
-from escalations import contracts, queries, queue_filter
+from escalations import contracts, queries, queue_counts, queue_filter
 from escalations.evidence_contracts import AnyEvidence
+from escalations.models import Escalation
 from escalations.queue_filter import AGES, NOBODY, QueueFilter, Sort
 from escalations.views import queue_walk
 from runtime.contracts import states
@@ -59,12 +60,18 @@ class Tab:
     pk: int | None = None
 
 
-def selects(*, tenant: str, wanted: QueueFilter, known: Mapping[UUID, AnyEvidence]) -> Sequence[Select]:
+def selects(
+    *,
+    tenant: str,
+    wanted: QueueFilter,
+    known: Mapping[UUID, AnyEvidence],
+    every: Sequence[Escalation] | None = None,
+) -> Sequence[Select]:
     """The selects of the filter bar: what the open queue holds, with counts, and what is chosen.
 
-    `known` is the evidence of the rows below it.
+    `known` is the evidence of the rows below it, and `every` are these rows where nothing else is open.
     """
-    held = queries.list_occurring(tenant=tenant, known=known)
+    held = queue_counts.list_occurring(tenant=tenant, known=known, every=every)
     return [
         _counted("agent", "Agent", _as_words(held.agents), wanted.agent),
         _counted("kind", "Kind", _as_words(held.kinds), wanted.kind),
@@ -106,7 +113,7 @@ def tabs(request: HttpRequest, wanted: QueueFilter, *, tenant: str, left: int) -
             for row in own
         ),
     ]
-    numbers = queries.count_matching(tenant=tenant, wanted=[asked for _, asked, _ in named])
+    numbers = queue_counts.count_matching(tenant=tenant, wanted=[asked for _, asked, _ in named])
     views = [
         Tab(
             word=word,

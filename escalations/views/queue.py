@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from audit.access.permissions import may, signed_in, tenant_of
 from audit.access.roles import Permission
-from escalations import left_calls, presenters, queries, queue_filter, queue_groups, queue_order
+from escalations import left_calls, presenters, queries, queue_counts, queue_filter, queue_groups, queue_order
 from escalations.contracts import Family
 from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Escalation
@@ -81,7 +81,12 @@ def queue(request: HttpRequest) -> HttpResponse:
     address["part"] = "views"
     context |= {
         "views_url": f"{request.path}?{address.urlencode()}",
-        "selects": filter_bar.selects(tenant=tenant, wanted=wanted, known=evidence),
+        "selects": filter_bar.selects(
+            tenant=tenant,
+            wanted=wanted,
+            known=evidence,
+            every=None if shown_closed else _every(shown, wanted),
+        ),
         "found": None if shown_closed else _found(tenant, wanted, shown),
         "most_judged": queries.MAX_WALKED,
     }
@@ -138,10 +143,17 @@ def _open(request: HttpRequest, tenant: str, wanted: QueueFilter) -> QueueView:
     )
 
 
+def _every(shown: QueueView, wanted: QueueFilter) -> Sequence[Escalation] | None:
+    """The rows of a page that shows all that is open; None where there may be more."""
+    is_one_page = shown.pager is not None and not shown.pager.first_url and not shown.pager.next_url
+    is_whole = wanted.asks_all and is_one_page and len(shown.operational) < queries.OPERATIONAL_SHOWN
+    return [*shown.operational, *shown.decisions] if is_whole else None
+
+
 def _found(tenant: str, wanted: QueueFilter, shown: QueueView) -> int | None:
     """How many open escalations match; None where a person's rights decide and not all were judged."""
     of_decisions = replace(wanted, family=Family.DECISION)
-    number, decisions = queries.count_matching(tenant=tenant, wanted=[wanted, of_decisions])
+    number, decisions = queue_counts.count_matching(tenant=tenant, wanted=[wanted, of_decisions])
     if not wanted.is_personal:
         return number
     if wanted.family not in ("", Family.DECISION):

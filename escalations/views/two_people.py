@@ -76,7 +76,7 @@ def list_ended(escalation: Escalation, known: RecordedEscalation) -> Sequence[Fi
     if escalation.state == State.OPEN:
         return []
     found = []
-    for row in escalation.decisions.all():
+    for row in escalation.all_decisions:
         if row.state not in (DecisionState.CONFIRMED, DecisionState.SUPERSEDED):
             continue
         is_whole = not comparing.compare_signed(known.firsts.get(row.sequence, {}), row)

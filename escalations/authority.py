@@ -5,7 +5,6 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 
-from audit.access.permissions import roles_of
 from audit.access.roles import Role
 from escalations import policy
 from escalations.contracts import Action
@@ -15,6 +14,7 @@ from runtime.contracts.problem_codes import ProblemCode
 from runtime.kernel.authority_limits import AuthorityLimit
 from runtime.registry.queries import authority_rows, group_members
 
+ROLES = frozenset(role.value for role in Role)
 MOST_ASKED = 20
 NAMED = 2
 
@@ -26,13 +26,14 @@ def person_of(
 
     `limits` are all that are set, of anybody; they are read here unless the caller asks about several people.
     """
-    roles = frozenset(role.value for role in roles_of(user))
+    held = group_members.held_of(user_pk=user.pk, at=at)
+    roles = held.now.intersection(ROLES) if user.is_active else frozenset[str]()
     return Person(
         user_id=user.pk,
         username=user.get_username(),
         roles=roles,
-        groups=group_members.groups_of(user_pk=user.pk, at=at),
-        groups_now=group_members.groups_now(user_pk=user.pk),
+        groups=held.lately,
+        groups_now=held.now,
         confirmed_at_ms=None,
         is_solo=False,
         limits=authority_rows.list_for(tenant=tenant, user_pk=user.pk, roles=roles)

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from audit import queries
+from django.db.models import QuerySet
+
+from audit import queries, statements
 from audit.events import Kind
 from escalations import contracts
 from escalations.contracts import Action
@@ -118,6 +120,14 @@ class Recorded:
         return Ending.UNCONFIRMED if intent_id in self.called else Ending.NEVER_RAN
 
 
+def _closed(most: int, *, tenant: str, agent_id: str, besides: UUID) -> QuerySet[Escalation]:
+    rows = Escalation.objects.of(tenant).filter(agent_id=agent_id).exclude(state=contracts.State.OPEN)
+    return rows.exclude(escalation_id=besides).order_by("-opened_at")[:most]
+
+
+_CLOSED: Final = statements.Read(_closed)
+
+
 def lets_run(resolution: str) -> bool:
     """Return whether a decision lets something run, or states that it has run."""
     if resolution not in set(Action):
@@ -128,8 +138,7 @@ def lets_run(resolution: str) -> bool:
 
 def get_history(*, tenant: str, agent_id: str, besides: UUID) -> History:
     """Return the agent's newest closed escalations, at most `CLOSED`, in two queries."""
-    rows = Escalation.objects.of(tenant).filter(agent_id=agent_id).exclude(state=contracts.State.OPEN)
-    closed = list(rows.exclude(escalation_id=besides).order_by("-opened_at")[:CLOSED])
+    closed = _CLOSED.rows(CLOSED, tenant=tenant, agent_id=agent_id, besides=besides)
     found = Recorded()
     streams = {str(row.flow_id) for row in closed}
     if streams:

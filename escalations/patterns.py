@@ -11,7 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from audit import actors, canonical
+from django.db.models import QuerySet
+
+from audit import actors, canonical, statements
 from audit.verification.verify import UNREADABLE
 from escalations.evidence_contracts import JudgedEvidence
 from escalations.models import Escalation
@@ -79,13 +81,17 @@ def find(*, escalation: Escalation, shown: JudgedEvidence, at: datetime) -> Patt
 
 def _list_earlier(escalation: Escalation, shown: JudgedEvidence) -> list[Earlier]:
     """List the agent's own earlier proposals with these parameters, the newest first."""
-    rows = Proposal.objects.filter(agent=escalation.flow.agent, received_at__lte=escalation.opened_at)
-    newest = rows.exclude(flow=escalation.flow).order_by("-received_at")[:COMPARED]
+    newest = _EARLIER.rows(
+        COMPARED,
+        agent=escalation.flow.agent_id,
+        besides=escalation.flow_id,
+        until=escalation.opened_at,
+    )
     # A person's proposal in the same flow is how an escalated one was answered: its outcome is that of both.
     outcomes: dict[UUID, str] = {}
     asked: list[tuple[Proposal, bool]] = []
     own, wanted = actors.agent(shown.agent_id), _likeness(shown.proposal.params)
-    for row in newest.select_related("flow", "intent__outcome"):
+    for row in newest:
         intent = getattr(row, "intent", None)
         outcome = None if intent is None else getattr(intent, "outcome", None)
         if outcome is not None:
@@ -105,6 +111,14 @@ def _list_earlier(escalation: Escalation, shown: JudgedEvidence) -> list[Earlier
         )
         for row, same in asked
     ]
+
+
+def _earlier(most: int, *, agent: int, besides: UUID, until: datetime) -> QuerySet[Proposal]:
+    rows = Proposal.objects.filter(agent=agent, received_at__lte=until).exclude(flow=besides)
+    return rows.select_related("flow", "intent__outcome").order_by("-received_at")[:most]
+
+
+_EARLIER: Final = statements.Read(_earlier)
 
 
 def _list_suspects(escalation: Escalation, shown: JudgedEvidence) -> list[Suspect]:
@@ -138,11 +152,11 @@ def _list_suspects(escalation: Escalation, shown: JudgedEvidence) -> list[Suspec
 
 def _rate(escalation: Escalation, shown: JudgedEvidence, at: datetime) -> Rate:
     begins = at - USUAL
-    rows = Proposal.objects.filter(agent=escalation.flow.agent, received_at__gte=begins, received_at__lte=at)
-    newest = list(rows.order_by("-received_at").values_list("received_at", "policy_kind", "author")[:COUNTED])
+    agent = escalation.flow.agent_id
+    newest = _TIMES.rows(COUNTED, agent=agent, begins=begins, ends=at)
     # Before the agent's first proposal, and where the oldest were not read, nothing was counted.
     is_cut = len(newest) == COUNTED
-    is_whole = not newest or (not is_cut and _has_older(escalation, begins))
+    is_whole = not newest or (not is_cut and _OLDER.exists(agent=agent, before=begins))
     since = begins if is_whole else newest[-1][0]
     own = actors.agent(shown.agent_id)
     times = [
@@ -155,8 +169,19 @@ def _rate(escalation: Escalation, shown: JudgedEvidence, at: datetime) -> Rate:
     )
 
 
-def _has_older(escalation: Escalation, before: datetime) -> bool:
-    return Proposal.objects.filter(agent=escalation.flow.agent, received_at__lt=before).exists()
+def _times(
+    most: int, *, agent: int, begins: datetime, ends: datetime
+) -> QuerySet[Proposal, tuple[datetime, str, str]]:
+    rows = Proposal.objects.filter(agent=agent, received_at__gte=begins, received_at__lte=ends)
+    return rows.order_by("-received_at").values_list("received_at", "policy_kind", "author")[:most]
+
+
+def _older(*, agent: int, before: datetime) -> QuerySet[Proposal, Any]:
+    return statements.any_of(Proposal.objects.filter(agent=agent, received_at__lt=before))
+
+
+_TIMES: Final = statements.Read(_times)
+_OLDER: Final = statements.Read(_older)
 
 
 def _params_of(body: Any) -> dict[str, Any] | None:

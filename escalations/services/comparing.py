@@ -6,11 +6,13 @@ Digests come from the entries of the flow, not from a column beside the bytes (`
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 from django.core.exceptions import ObjectDoesNotExist
+from django.db.models import QuerySet
 
-from audit import actors, canonical, cells, queries, signing
+from audit import actors, canonical, cells, queries, signing, statements
 from audit.chain import time_text
 from audit.events import Kind
 from audit.sealing import keys
@@ -139,7 +141,7 @@ def check_basis(escalation: Escalation) -> CheckedBasis:
     known = of(escalation)
     newest = max(known.evidence, default=0)
     hash_in_force = known.evidence.get(newest, "")
-    row = Evidence.objects.filter(escalation=escalation, revision=newest).first()
+    row = _REVISION.first(escalation_id=escalation.pk, revision=newest)
     found = compare_evidence(known, [] if row is None else [row])
     # The current revision exists under its own hash: one that was deleted matches nothing.
     where = f"revision {newest}"
@@ -203,10 +205,17 @@ def get_revision(known: RecordedEscalation, evidence_hash: str) -> int | None:
 
 def read_revision(escalation: Escalation, known: RecordedEscalation, revision: int) -> AnyEvidence | None:
     """One revision of the evidence; None where its row is not what was recorded."""
-    row = Evidence.objects.filter(escalation=escalation, revision=revision).first()
+    row = _REVISION.first(escalation_id=escalation.pk, revision=revision)
     if row is None or compare_evidence(known, [row]):
         return None
     return evidence_contracts.read_evidence(bytes(row.body))
+
+
+def _revision(*, escalation_id: UUID, revision: int) -> QuerySet[Evidence]:
+    return Evidence.objects.filter(escalation=escalation_id, revision=revision)
+
+
+_REVISION: Final = statements.Read(_revision)
 
 
 def compare_verdict(known: RecordedEscalation, proposal: Proposal) -> Mismatch | None:

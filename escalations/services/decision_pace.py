@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
-from audit import actors, events, ledger, queries
+from django.db.models import QuerySet
+
+from audit import actors, events, ledger, queries, statements
 from audit.events import Kind
 from escalations import noise, pace
 from escalations.models import Decision, Escalation
@@ -100,11 +103,20 @@ def _since_pause(tenant: str, user_id: int) -> list[Decision]:
     paused = queries.list_dated(
         tenant=tenant, stream=actors.user(user_id), kinds=frozenset({Kind.USER_PAUSED})
     )
-    rows = Decision.objects.filter(escalation__tenant=tenant, approver=user_id).select_related("escalation")
     since = max((at for _, at, _ in paused), default=None)
+    if since is None:
+        return _NEWEST.rows(pace.PAUSE_AFTER, tenant=tenant, user_id=user_id)
+    return _NEWEST.rows(pace.PAUSE_AFTER, tenant=tenant, user_id=user_id, since=since)
+
+
+def _newest(most: int, *, tenant: str, user_id: int, since: datetime | None = None) -> QuerySet[Decision]:
+    rows = Decision.objects.filter(escalation__tenant=tenant, approver=user_id).select_related("escalation")
     if since is not None:
         rows = rows.filter(decided_at__gt=since)
-    return list(rows.order_by("-decided_at")[: pace.PAUSE_AFTER])
+    return rows.order_by("-decided_at")[:most]
+
+
+_NEWEST: Final = statements.Read(_newest)
 
 
 def outcomes_of(flows: Collection[UUID]) -> dict[UUID, str]:

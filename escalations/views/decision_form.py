@@ -59,12 +59,23 @@ class ActionChoice:
 
 
 def context(
-    request: HttpRequest, escalation: Escalation, basis: comparing.CheckedBasis, kept: Mapping[str, str]
+    request: HttpRequest,
+    escalation: Escalation,
+    basis: comparing.CheckedBasis,
+    kept: Mapping[str, str],
+    *,
+    questions_asked: int,
 ) -> dict[str, Any]:
     """Return the actions of the family, each allowed or with the reason why not, as the POST would."""
     person, shown = person_of(request), basis.evidence
     at = clock.now()
-    situation = policy_context.of(escalation=escalation, agent=escalation.flow.agent, shown=shown, at=at)
+    situation = policy_context.of(
+        escalation=escalation,
+        agent=escalation.flow.agent,
+        shown=shown,
+        at=at,
+        questions_asked=questions_asked,
+    )
     now_ms = timestamps.to_ms(at)
     answers = {
         action: policy.may(action, person, situation, now_ms=now_ms) for action in policy.offered(situation)

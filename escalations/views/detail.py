@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -59,6 +60,8 @@ CONFLICT = 409
 PARTS: Mapping[str, str] = {"clock": "_clock.html", "claim": "_claim.html", "over": "_over_claim.html"}
 # How long a page shows what was just decided, and which decisions it shows.
 JUST_NOW = timedelta(minutes=15)
+# Rules whose fields are looked through once for the same bytes.
+MOST_BUNDLES = 64
 COUNTING = frozenset({contracts.DecisionState.IN_EFFECT, contracts.DecisionState.AWAITING_SECOND})
 
 
@@ -132,6 +135,7 @@ def page(
     over_claim = problem is not None and problem.code is ProblemCode.CLAIMED_BY_ANOTHER
     if problem is not None and problem.status == CONFLICT and not over_claim:
         kept = {name: value for name, value in kept.items() if name not in ("action", "typed_again")}
+    asked = _asked(request, escalation)
     place = queue_walk.find_place(request, queue_walk.read_query(request), escalation_id)
     done = query_params.uuid(request.GET.get("done", ""))
     context = {
@@ -140,7 +144,7 @@ def page(
         "just": None if done is None else _just_decided(request, done),
         "after_choices": queue_walk.AFTER_WORDS.items(),
         "after_chosen": queue_walk.choice_of(request),
-        **_asked(request, escalation),
+        **asked,
         **_about(escalation, basis),
         "untrusted": basis.mismatches,
         "history": _history(escalation),
@@ -149,7 +153,7 @@ def page(
         "entered": kept,
         **_decision(escalation, basis),
         "firsts": two_people.list_ended(escalation, basis.known),
-        **decision_form.context(request, escalation, basis, kept),
+        **decision_form.context(request, escalation, basis, kept, questions_asked=len(asked["asked"])),
         **decision_form.pace(request, escalation, kept, problem),
         "bench": _bench(escalation, basis),
     }
@@ -170,13 +174,9 @@ def _about(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str, A
     if shown.revision > 1:
         before = comparing.read_revision(escalation, known, shown.revision - 1)
     wrong = comparing.compare_verdict(known, escalation.proposal)
-    recorded: list[str] = []
+    recorded: Sequence[str] = ()
     if wrong is None:
-        # What the rules of the verdict record but do not enforce: no decision may rely on it.
-        rules = PolicyBundle.from_bytes(bytes(escalation.proposal.verdict.bundle.body))
-        of_kind = () if rules.kind is None else recorded_only.names(rules.kind)
-        of_manifest = () if rules.manifest is None else recorded_only.names(rules.manifest)
-        recorded = [*of_kind, *(f"manifest.{name}" for name in of_manifest)]
+        recorded = _recorded_only(bytes(escalation.proposal.verdict.bundle.body))
     return {
         "case": _case(escalation, shown, basis.body, is_judged=wrong is None),
         "patterns": _patterns(escalation, shown),
@@ -186,6 +186,15 @@ def _about(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str, A
         "recorded": recorded,
         "expected": proposal_presenters.expected(escalation.proposal, shown.amounts.facts),
     }
+
+
+@lru_cache(maxsize=MOST_BUNDLES)
+def _recorded_only(bundle: bytes) -> Sequence[str]:
+    """List what the rules of a verdict record but do not enforce: no decision may rely on it."""
+    rules = PolicyBundle.from_bytes(bundle)
+    of_kind = () if rules.kind is None else recorded_only.names(rules.kind)
+    of_manifest = () if rules.manifest is None else recorded_only.names(rules.manifest)
+    return (*of_kind, *(f"manifest.{name}" for name in of_manifest))
 
 
 def _bench(escalation: Escalation, basis: comparing.CheckedBasis) -> bench.BenchView | None:
@@ -366,7 +375,7 @@ def _just_decided(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] |
     escalation = queries.get(tenant=tenant_of(request.user), escalation_id=escalation_id)
     if escalation is None or escalation.flow.erased_at is not None:
         return None
-    newest = max(escalation.decisions.all(), key=lambda row: row.sequence, default=None)
+    newest = max(escalation.all_decisions, key=lambda row: row.sequence, default=None)
     if (
         newest is None
         or newest.approver_id != request.user.pk

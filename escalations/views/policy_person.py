@@ -54,12 +54,13 @@ def others(person: Person, situation: EscalationContext, *, at: datetime) -> Oth
     named = User.objects.filter(pk__in=active).order_by("username").values_list("pk", "username")
     free, later, bound = list[str](), list[tuple[str, datetime]](), list[str]()
     for pk, name in named[:MOST_NAMED]:
+        held = group_members.held_of(user_pk=pk, at=at)
         them = Person(
             user_id=pk,
             username=name,
             roles=frozenset(),
-            groups=group_members.groups_of(user_pk=pk, at=at),
-            groups_now=group_members.groups_now(user_pk=pk),
+            groups=held.lately,
+            groups_now=held.now,
             confirmed_at_ms=None,
             is_solo=False,
         )

@@ -12,7 +12,8 @@ RECOVERY = "RECOVERY"
 
 def in_force() -> Epoch:
     """The current epoch; there is always one."""
-    return Epoch.objects.get(ended_at__isnull=True)
+    (epoch,) = _CURRENT.rows()
+    return epoch
 
 
 def recovering() -> Exists:
@@ -25,8 +26,13 @@ def is_recovering() -> bool:
     return bool(_RESTORED.rows())
 
 
+def _current() -> QuerySet[Epoch]:
+    return Epoch.objects.filter(ended_at__isnull=True)
+
+
 def _restored() -> QuerySet[Epoch]:
     return Epoch.objects.filter(ended_at__isnull=True, restored_at__isnull=False)
 
 
+_CURRENT: Final = statements.Read(_current)
 _RESTORED: Final = statements.Read(_restored)

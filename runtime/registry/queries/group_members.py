@@ -1,6 +1,7 @@
 """Who is in a group, and who was within the days for which that still counts."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -12,9 +13,23 @@ from runtime.kernel import separation
 from runtime.registry.models import Membership
 
 
+@dataclass(frozen=True, slots=True)
+class HeldGroups:
+    """The groups of a user at this moment; `lately` also those that the user left within the last days."""
+
+    now: frozenset[str]
+    lately: frozenset[str]
+
+
+def held_of(*, user_pk: int, at: datetime) -> HeldGroups:
+    """The groups of a user."""
+    now = groups_now(user_pk=user_pk)
+    return HeldGroups(now, now.union(_HELD.rows(user_pk=user_pk, since=_since(at))))
+
+
 def groups_of(*, user_pk: int, at: datetime) -> frozenset[str]:
     """The groups of a user: those of now, and those that the user left within the last days."""
-    return groups_now(user_pk=user_pk).union(_HELD.rows(user_pk=user_pk, since=_since(at)))
+    return held_of(user_pk=user_pk, at=at).lately
 
 
 def groups_now(*, user_pk: int) -> frozenset[str]:

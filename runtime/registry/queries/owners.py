@@ -2,7 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
+from django.db.models import QuerySet
+
+from audit import statements
 from runtime.contracts.states import AgentStatus
 from runtime.kernel import separation
 from runtime.registry.models import Agent, OwnerChange
@@ -34,5 +38,11 @@ def list_owned_by(*, tenant: str, owners: Collection[str]) -> dict[str, list[str
 
 def list_recent(*, agent: Agent, at: datetime) -> Sequence[OwnerChange]:
     """The changes that were made within the last days, newest first."""
-    since = at - timedelta(days=separation.DAYS)
-    return list(OwnerChange.objects.filter(agent=agent, agreed_at__gt=since).order_by("-agreed_at"))
+    return _RECENT.rows(agent=agent.pk, since=at - timedelta(days=separation.DAYS))
+
+
+def _recent(*, agent: int, since: datetime) -> QuerySet[OwnerChange]:
+    return OwnerChange.objects.filter(agent=agent, agreed_at__gt=since).order_by("-agreed_at")
+
+
+_RECENT: Final = statements.Read(_recent)

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
+from audit import statements
 from audit.models import LedgerEntry
 from runtime.core import id_search, paging
 from runtime.flows.models import Flow, Intent, Proposal
@@ -14,6 +16,8 @@ from runtime.registry.models import Agent
 
 PAGE = 50
 ENTRIES = 200
+# Proposals and intents of one flow.
+MOST_OF_FLOW = 50
 # With more different reasons than this, a part of one is looked for in the rows.
 MOST_REASONS = 200
 
@@ -77,13 +81,27 @@ def _reasons_in_use(tenant: str) -> list[str] | None:
 
 def get_flow(*, tenant: str, dfid: UUID) -> Flow | None:
     """The flow with its agent, or None."""
-    return Flow.objects.of(tenant).select_related("agent").filter(dfid=dfid).first()
+    return _FLOW.first(tenant=tenant, dfid=dfid)
+
+
+def _flow(*, tenant: str, dfid: UUID) -> QuerySet[Flow]:
+    return Flow.objects.of(tenant).select_related("agent").filter(dfid=dfid)
+
+
+_FLOW: Final = statements.Read(_flow)
 
 
 def list_entries(*, tenant: str, stream: str, after: int) -> paging.Page[LedgerEntry]:
     """Entries of one stream, oldest first, after the sequence number `after`."""
-    rows = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq__gt=after).order_by("seq")
-    return paging.cut(list(rows[: ENTRIES + 1]), ENTRIES)
+    return paging.cut(_ENTRIES.rows(ENTRIES + 1, tenant=tenant, stream=stream, after=after), ENTRIES)
+
+
+def _entries(most: int, *, tenant: str, stream: str, after: int) -> QuerySet[LedgerEntry]:
+    rows = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq__gt=after)
+    return rows.order_by("seq")[:most]
+
+
+_ENTRIES: Final = statements.Read(_entries)
 
 
 def get_entry(*, tenant: str, stream: str, seq: int) -> LedgerEntry | None:
@@ -93,13 +111,28 @@ def get_entry(*, tenant: str, stream: str, seq: int) -> LedgerEntry | None:
 
 def list_proposals(*, dfid: UUID) -> Sequence[Proposal]:
     """The proposals of a flow with their verdicts, oldest first. At most a handful: attempts are bounded."""
-    rows = Proposal.objects.filter(flow_id=dfid).select_related("verdict__bundle").order_by("proposal_id")
-    return list(rows[:50])
+    return _PROPOSALS.rows(dfid=dfid)
+
+
+def _proposals(*, dfid: UUID) -> QuerySet[Proposal]:
+    rows = Proposal.objects.filter(flow_id=dfid).select_related("verdict__bundle")
+    return rows.order_by("proposal_id")[:MOST_OF_FLOW]
+
+
+_PROPOSALS: Final = statements.Read(_proposals)
 
 
 def list_intents(*, dfid: UUID) -> Sequence[Intent]:
     """The intents of a flow with their outcomes, oldest first."""
-    return list(Intent.objects.filter(flow_id=dfid).select_related("outcome").order_by("intent_id")[:50])
+    return _INTENTS.rows(dfid=dfid)
+
+
+def _intents(*, dfid: UUID) -> QuerySet[Intent]:
+    rows = Intent.objects.filter(flow_id=dfid).select_related("outcome")
+    return rows.order_by("intent_id")[:MOST_OF_FLOW]
+
+
+_INTENTS: Final = statements.Read(_intents)
 
 
 def kinds_in_use(*, tenant: str) -> list[str]:
@@ -112,8 +145,17 @@ def get_previous(flow: Flow) -> Flow | None:
     """The flow of the same agent and kind that was opened before this one, or None."""
     if not flow.policy_kind:
         return None
-    rows = Flow.objects.of(flow.tenant).filter(policy_kind=flow.policy_kind, agent=flow.agent_id)
-    return rows.filter(pk__lt=flow.pk).order_by("-pk").first()
+    return _PREVIOUS.first(
+        tenant=flow.tenant, policy_kind=flow.policy_kind, agent=flow.agent_id, before=flow.pk
+    )
+
+
+def _previous(*, tenant: str, policy_kind: str, agent: int, before: UUID) -> QuerySet[Flow]:
+    rows = Flow.objects.of(tenant).filter(policy_kind=policy_kind, agent=agent, pk__lt=before)
+    return rows.order_by("-pk")[:1]
+
+
+_PREVIOUS: Final = statements.Read(_previous)
 
 
 def list_recent_of(*, agent: Agent, size: int) -> Sequence[Flow]:

@@ -3,12 +3,12 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from audit import canonical
+from audit import canonical, statements
 from runtime.contracts.reasons import PAUSED
 from runtime.contracts.states import (
     LIVE_INTENTS,
@@ -108,7 +108,7 @@ def may_have_taken_effect(*, proposals: Collection[UUID]) -> bool:
 
 def is_dirty(flow: Flow) -> bool:
     """Whether some of its steps have taken effect that are to be undone."""
-    return _dirty().filter(flow=flow, direction=Direction.COMPENSATE).exists()
+    return _DIRTY.exists(dfid=flow.pk)
 
 
 def has_dirty_flows(*, agent: Agent, besides: Intent | None = None) -> bool:
@@ -136,6 +136,13 @@ def _dirty() -> QuerySet[Intent]:
     )
     steps = StepReceipt.objects.filter(intent=OuterRef("pk"))
     return Intent.objects.filter(undone | (paused & Exists(steps)))
+
+
+def _of_dirty(*, dfid: UUID) -> QuerySet[Intent, Any]:
+    return statements.any_of(_dirty().filter(flow=dfid, direction=Direction.COMPENSATE))
+
+
+_DIRTY: Final = statements.Read(_of_dirty)
 
 
 def list_steps(intent: Intent) -> tuple[StepShown, ...]:

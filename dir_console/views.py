@@ -68,7 +68,8 @@ class Chrome:
         return tenant_of(self._request.user)
 
     @cached_property
-    def _stop(self) -> Stop | None:
+    def active_stop(self) -> Stop | None:
+        """The row of the active stop."""
         return stop_list.get_stop(tenant=self._tenant)
 
     @cached_property
@@ -79,10 +80,10 @@ class Chrome:
     @cached_property
     def stop(self) -> StopShown | None:
         """The active stop."""
-        if self._stop is None:
+        if self.active_stop is None:
             return None
-        by = labels.actor_words(self._stop.stopped_by, people.names_of([self._stop.stopped_by]))
-        return StopShown(reason=self._stop.reason, by=by, at=self._stop.stopped_at)
+        by = labels.actor_words(self.active_stop.stopped_by, people.names_of([self.active_stop.stopped_by]))
+        return StopShown(reason=self.active_stop.reason, by=by, at=self.active_stop.stopped_at)
 
     @cached_property
     def is_recovering(self) -> bool:
@@ -121,12 +122,12 @@ class Chrome:
     @cached_property
     def waiting(self) -> int:
         """Intents that wait for the end of the stop."""
-        return stop_list.count_waiting(tenant=self._tenant) if self._stop else 0
+        return stop_list.count_waiting(tenant=self._tenant) if self.active_stop else 0
 
     @cached_property
     def waiting_agents(self) -> list[str]:
         """Whose they are, at most `most_named`."""
-        if self._stop is None:
+        if self.active_stop is None:
             return []
         return stop_list.list_waiting_agents(tenant=self._tenant, most=self.most_named)
 
@@ -148,23 +149,25 @@ def overview(request: HttpRequest) -> HttpResponse:
     tenant, now = tenant_of(request.user), clock.now()
     if not agent_list.any_agent(tenant=tenant):
         return render(request, "console/first_run.html", {"command": command_line.manage()})
-    context = _overview(tenant=tenant, now=now, user_pk=request.user.pk or 0)
+    context = _overview(Chrome(request), tenant=tenant, now=now, user_pk=request.user.pk or 0)
     swapped = "HX-Request" in request.headers
     return render(request, "console/_overview.html" if swapped else "console/overview.html", context)
 
 
-def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
+def _overview(around: Chrome, *, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
     wanted = QueueFilter()
     page = queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=5)
     urgent = [*queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:5]
     buckets = activity.list_throughput(tenant=tenant, now=now)
-    latest = activity.list_latest_besides(tenant=tenant, besides=NOISE, size=8)
-    newest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=1)
+    newest = activity.get_newest_entry(tenant=tenant)
+    latest = activity.list_latest_besides(tenant=tenant, newest=newest, besides=NOISE, size=8)
     flows = activity.flow_counts(tenant=tenant)
     contradicted = left_calls.count_contradicted(tenant=tenant)
     incidents = incident_list.figures(tenant=tenant)
-    counts, agents = queries.count_open(tenant=tenant), agent_list.status_counts(tenant=tenant)
+    counts, agents = around.counts, agent_list.status_counts(tenant=tenant)
     return {
+        # The menu shows the same figures: they are asked for once.
+        "chrome": around,
         "counts": counts,
         "tour": tour.stations(
             tenant=tenant,
@@ -173,13 +176,13 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
             active=agents.get(states.AgentStatus.ACTIVE, 0),
             waiting=counts.total,
         ),
-        "in_doubt": left_calls.count(tenant=tenant) - contradicted,
+        "in_doubt": left_calls.count_in_doubt(tenant=tenant),
         "contradicted": contradicted,
-        "stop": stop_list.get_stop(tenant=tenant),
+        "stop": around.active_stop,
         "refusable": kind_versions.list_refusable(tenant=tenant),
         "incidents": incidents,
         "worst_incident": incident_presenters.SEVERITIES.get(incidents.worst),
-        "to_review": review_list.count_open(tenant=tenant),
+        "to_review": around.to_review,
         "oldest_review_at": review_list.oldest_open_at(tenant=tenant),
         "urgent": presenters.rows(
             escalations=urgent,
@@ -204,8 +207,8 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
             status: count for status, count in agents.items() if status != states.AgentStatus.ACTIVE
         },
         "latest": timeline.lines(latest, names=people.names_of([entry.actor for entry in latest])),
-        "head_hash": bytes(newest[0].hash).hex() if newest else "",
-        "head": newest[0] if newest else None,
+        "head_hash": "" if newest is None else bytes(newest.hash).hex(),
+        "head": newest,
         "now": now,
     }
 

@@ -52,6 +52,11 @@ def count(*, tenant: str) -> int:
     return calls_in_doubt.count_left(tenant=tenant)
 
 
+def count_in_doubt(*, tenant: str) -> int:
+    """How many of them are in doubt: all but those that `count_contradicted` counts."""
+    return calls_in_doubt.count_left_in_doubt(tenant=tenant)
+
+
 def count_contradicted(*, tenant: str) -> int:
     """How many of them took effect, against what a person had stated."""
     return calls_in_doubt.count_contradicted(tenant=tenant)

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.db.models.functions import TruncMinute
 
-from audit import canonical
+from audit import canonical, statements
 from audit.models import LedgerEntry
 from runtime.contracts import states
 from runtime.contracts.verdict import FindingOutcome
@@ -50,16 +50,9 @@ def list_throughput(
         (now.timestamp() // step.total_seconds() + 1) * step.total_seconds(), now.tzinfo
     )
     start = end - WINDOW
-    wanted: dict[str, Any] = {"proposal__agent__agent_id": agent_id} if agent_id else {}
-    wanted |= {} if dfid is None else {"proposal__flow_id": dfid}
-    rows = (
-        Verdict.objects.filter(proposal_id__gte=first_id_of(start), judged_at__gte=start, judged_at__lt=end)
-        .filter(proposal__flow__tenant=tenant, **wanted)
-        .annotate(minute=TruncMinute("judged_at"))
-        .values_list("minute", "decision")
-        .annotate(n=Count("proposal_id"))
-        .order_by()
-    )
+    wanted: dict[str, Any] = {"agent_id": agent_id} if agent_id else {}
+    wanted |= {} if dfid is None else {"dfid": dfid}
+    rows = _THROUGHPUT.rows(first=first_id_of(start), start=start, end=end, tenant=tenant, **wanted)
     counts: Counter[tuple[int, str]] = Counter()
     for minute, decision, count in rows:
         counts[int((minute - start) / step), decision] += count
@@ -74,15 +67,36 @@ def list_throughput(
     ]
 
 
+def _throughput(
+    *, first: UUID, start: datetime, end: datetime, tenant: str, agent_id: str = "", dfid: UUID | None = None
+) -> QuerySet[Verdict, Any]:
+    wanted: dict[str, Any] = {"proposal__agent__agent_id": agent_id} if agent_id else {}
+    wanted |= {} if dfid is None else {"proposal__flow_id": dfid}
+    return (
+        Verdict.objects.filter(proposal_id__gte=first, judged_at__gte=start, judged_at__lt=end)
+        .filter(proposal__flow__tenant=tenant, **wanted)
+        .annotate(minute=TruncMinute("judged_at"))
+        .values_list("minute", "decision")
+        .annotate(n=Count("proposal_id"))
+        .order_by()
+    )
+
+
+_THROUGHPUT: Final = statements.Read(_throughput)
+
+
 def count_verdicts_since(*, tenant: str, since: datetime) -> dict[str, int]:
     """Verdicts since a moment, by decision, of the newest `MOST_COUNTED`; every decision has a number."""
-    rows = (
-        Verdict.objects.filter(proposal_id__gte=first_id_of(since), judged_at__gte=since)
-        .filter(proposal__flow__tenant=tenant)
-        .order_by("-proposal_id")
-        .values_list("decision", flat=True)
-    )
-    return dict.fromkeys(states.Decision.values(), 0) | Counter(rows[:MOST_COUNTED])
+    found = _VERDICTS.rows(MOST_COUNTED, tenant=tenant, first=first_id_of(since), since=since)
+    return dict.fromkeys(states.Decision.values(), 0) | Counter(found)
+
+
+def _verdicts(most: int, *, tenant: str, first: UUID, since: datetime) -> QuerySet[Verdict, str]:
+    rows = Verdict.objects.filter(proposal_id__gte=first, judged_at__gte=since, proposal__flow__tenant=tenant)
+    return rows.order_by("-proposal_id").values_list("decision", flat=True)[:most]
+
+
+_VERDICTS: Final = statements.Read(_verdicts)
 
 
 def count_receipts_since(*, tenant: str, since: datetime) -> int:
@@ -98,16 +112,21 @@ def first_id_of(moment: datetime) -> UUID:
 
 def count_reject_reasons(*, tenant: str, now: datetime) -> list[tuple[str, int]]:
     """Reason codes of the newest rejections of the last day, most frequent first."""
-    rows = Verdict.objects.filter(
-        proposal_id__gte=first_id_of(now - timedelta(days=1)),
-        proposal__flow__tenant=tenant,
-        decision=states.Decision.REJECT,
-    ).order_by("-proposal_id")
     codes: Counter[str] = Counter()
-    for body in rows.values_list("body", flat=True)[:REASON_SAMPLE]:
+    for body in _REJECTED.rows(REASON_SAMPLE, tenant=tenant, first=first_id_of(now - timedelta(days=1))):
         if bytes(body):  # else it was erased
             codes.update(codes_of(bytes(body)))
     return codes.most_common(6)
+
+
+def _rejected(most: int, *, tenant: str, first: UUID) -> QuerySet[Verdict, Any]:
+    rows = Verdict.objects.filter(
+        proposal_id__gte=first, proposal__flow__tenant=tenant, decision=states.Decision.REJECT
+    )
+    return rows.order_by("-proposal_id").values_list("body", flat=True)[:most]
+
+
+_REJECTED: Final = statements.Read(_rejected)
 
 
 def codes_of(body: bytes) -> set[str]:
@@ -118,8 +137,15 @@ def codes_of(body: bytes) -> set[str]:
 
 def flow_counts(*, tenant: str) -> dict[str, int]:
     """Open flows by state."""
+    return dict(_OPEN.rows(tenant=tenant))
+
+
+def _open(*, tenant: str) -> QuerySet[Flow, tuple[str, int]]:
     rows = Flow.objects.of(tenant).exclude(state__in=states.ENDED)
-    return dict(rows.values_list("state").annotate(n=Count("dfid")).order_by("state"))
+    return rows.values_list("state").annotate(n=Count("dfid")).order_by("state")
+
+
+_OPEN: Final = statements.Read(_open)
 
 
 def list_latest_entries(
@@ -143,10 +169,32 @@ def list_latest_entries(
     return list(rows.order_by("-seq")[:size])
 
 
-def list_latest_besides(*, tenant: str, besides: Sequence[str], size: int) -> Sequence[LedgerEntry]:
-    """Newest entries first without some kinds, of the last LOOKED_BACK rows: which bounds the cost."""
-    newest = LedgerEntry.objects.filter(tenant=tenant).order_by("-id").values_list("id", flat=True).first()
+def list_latest_besides(
+    *, tenant: str, besides: Sequence[str], size: int, newest: LedgerEntry | None = None
+) -> Sequence[LedgerEntry]:
+    """Newest entries first without some kinds, of the last LOOKED_BACK rows: which bounds the cost.
+
+    `newest` is the newest entry of all, where the caller has read it.
+    """
+    newest = newest or get_newest_entry(tenant=tenant)
     if newest is None:
         return []
-    rows = LedgerEntry.objects.filter(tenant=tenant, id__gt=newest - LOOKED_BACK)
-    return list(rows.exclude(kind__in=besides).order_by("-id")[:size])
+    return _BESIDES.rows(tuple(besides), size, tenant=tenant, after=newest.pk - LOOKED_BACK)
+
+
+def get_newest_entry(*, tenant: str) -> LedgerEntry | None:
+    """The newest entry, or None."""
+    return _NEWEST.first(tenant=tenant)
+
+
+def _newest(*, tenant: str) -> QuerySet[LedgerEntry]:
+    return LedgerEntry.objects.filter(tenant=tenant).order_by("-id")[:1]
+
+
+def _besides(besides: Sequence[str], size: int, *, tenant: str, after: int) -> QuerySet[LedgerEntry]:
+    rows = LedgerEntry.objects.filter(tenant=tenant, id__gt=after).exclude(kind__in=besides)
+    return rows.order_by("-id")[:size]
+
+
+_NEWEST: Final = statements.Read(_newest)
+_BESIDES: Final = statements.Read(_besides)

@@ -187,7 +187,12 @@ def get_left(*, intent: Intent, number: int) -> Attempt | None:
 
 def count_left(*, tenant: str) -> int:
     """How many such calls there are."""
-    return sum(_LEFT.first(tenant=tenant) or ()) + count_contradicted(tenant=tenant)
+    return count_left_in_doubt(tenant=tenant) + count_contradicted(tenant=tenant)
+
+
+def count_left_in_doubt(*, tenant: str) -> int:
+    """How many of them are in doubt."""
+    return sum(_LEFT.first(tenant=tenant) or ())
 
 
 def left_in_doubt(tenant: str) -> QuerySet[Attempt]:

@@ -1,9 +1,11 @@
 """Agents, their manifests, keys and kinds."""
 
 from collections.abc import Sequence
+from typing import Any, Final
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
+from audit import statements
 from runtime.contracts import states
 from runtime.core import paging
 from runtime.registry.models import Agent, Key, Manifest, PolicyKind, Session
@@ -31,7 +33,14 @@ def get_agent(*, tenant: str, agent_id: str) -> Agent | None:
 
 def any_agent(*, tenant: str) -> bool:
     """Whether a single agent is registered: without one the console shows how to begin."""
-    return Agent.objects.of(tenant).exists()
+    return _ANY.exists(tenant=tenant)
+
+
+def _any(*, tenant: str) -> QuerySet[Agent, Any]:
+    return statements.any_of(Agent.objects.of(tenant))
+
+
+_ANY: Final = statements.Read(_any)
 
 
 def list_manifests(*, agent: Agent) -> Sequence[Manifest]:
@@ -56,8 +65,14 @@ def has_key(*, agent: Agent, key_id: str) -> bool:
 
 def status_counts(*, tenant: str) -> dict[str, int]:
     """Agents by status."""
-    counted = Agent.objects.of(tenant).values_list("status").annotate(n=Count("id")).order_by("status")
-    return dict(counted)
+    return dict(_STATUSES.rows(tenant=tenant))
+
+
+def _statuses(*, tenant: str) -> QuerySet[Agent, tuple[str, int]]:
+    return Agent.objects.of(tenant).values_list("status").annotate(n=Count("id")).order_by("status")
+
+
+_STATUSES: Final = statements.Read(_statuses)
 
 
 def list_kinds(*, tenant: str) -> Sequence[PolicyKind]:

@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
+from django.db.models import QuerySet
+
+from audit import statements
 from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import kind_linter
 from runtime.registry.models import Pack, PolicyKind
@@ -34,8 +38,11 @@ def list_wrong(row: PolicyKind) -> Sequence[Wrong]:
         Wrong(field=".".join(map(str, problem.place)), message=problem.message, gravity=problem.gravity)
         for problem in lint_of(row)
     ]
+    kind = contract_of(row)
+    if not kind.resends_to:
+        return found
     honouring = target_endpoints.list_honouring(tenant=row.tenant, using=row._state.db or "default")
-    for message in list_forgetting(contract_of(row), targets=honouring):
+    for message in list_forgetting(kind, targets=honouring):
         said = f"{message}; a person is asked instead"
         found.append(Wrong(field="on_unknown", message=said, gravity=kind_linter.Gravity.UNSOUND))
     return found
@@ -72,7 +79,7 @@ class Refusable:
 def list_refusable(*, tenant: str) -> Sequence[Refusable]:
     """The active kinds that today's linter would refuse; those that are not evaluated come first."""
     found = []
-    for row in PolicyKind.objects.of(tenant).filter(active=True).order_by("kind"):
+    for row in _ACTIVE.rows(tenant=tenant):
         if recorded_versions.compare_kind(row) is not None:
             # The gate refuses it too: it is unknown what it would evaluate.
             found.append(Refusable(kind=row.kind, version=row.version, is_unsafe=True))
@@ -81,6 +88,13 @@ def list_refusable(*, tenant: str) -> Sequence[Refusable]:
         if wrong:
             found.append(Refusable(kind=row.kind, version=row.version, is_unsafe=is_unsafe(wrong)))
     return sorted(found, key=lambda one: not one.is_unsafe)
+
+
+def _active(*, tenant: str) -> QuerySet[PolicyKind]:
+    return PolicyKind.objects.of(tenant).filter(active=True).order_by("kind")
+
+
+_ACTIVE: Final = statements.Read(_active)
 
 
 def is_unsafe(wrong: Sequence[Wrong]) -> bool:

@@ -110,13 +110,18 @@ class Compared:
         self.most_at_once = max(self.most_at_once, len(models))
 
 
-def described(row: Any) -> Any:
-    """A row of a read, with all its columns and those of the rows it brought along."""
+def described(row: Any, within: tuple[Model, ...] = ()) -> Any:
+    """A row of a read, with all its columns and those of the rows it brought along.
+
+    `within` are the rows that brought it: a row and one that refers to it bring each other.
+    """
     if not isinstance(row, Model):
         return row
+    if any(row is other for other in within):
+        return type(row), row.pk
     columns = {name: value for name, value in vars(row).items() if not name.startswith("_")}
     brought = {
-        name: described(related)
+        name: described(related, (*within, row))
         for name, related in row._state.fields_cache.items()
         if related is None or isinstance(related, Model)
     }

@@ -91,18 +91,19 @@ def _sent(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any
 
     database.ensure_connection()
     database.validate_thread_sharing()
-    cursor, send = open_cursor(database.connection), execute
+    cursor, send = open_cursor(database), execute
     for wrapper in reversed(database.execute_wrappers):
         send = partial(wrapper, send)
     send(sql, params, False, {"connection": database, "cursor": cursor})
     return cursor
 
 
-def _numbered_cursor(connection: Any) -> Any:
-    # Imported where it is used: without PostgreSQL the driver need not be there.
-    from psycopg import RawCursor
+def _marked_cursor(database: BaseDatabaseWrapper) -> Any:
+    return database.connection.cursor()
 
-    return RawCursor(connection)
+
+def _numbered_cursor(database: BaseDatabaseWrapper) -> Any:
+    return database.Database.RawCursor(database.connection)  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=1024)
@@ -117,7 +118,7 @@ def _with_numbers(sql: str) -> bytes:
 
 
 # By database: what opens a cursor of the driver, and what writes the places of parameters as it reads them.
-_DRIVERS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[str], str | bytes]]]] = {
-    "sqlite": (methodcaller("cursor"), _with_marks),
+_DRIVERS: Final[dict[str, tuple[Callable[[BaseDatabaseWrapper], Any], Callable[[str], str | bytes]]]] = {
+    "sqlite": (_marked_cursor, _with_marks),
     "postgresql": (_numbered_cursor, _with_numbers),
 }

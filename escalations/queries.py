@@ -5,7 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -32,6 +32,8 @@ MAX_KEPT = 200
 MAX_WALKED = 1000
 # How many keys a compiled read asks for: each number of them is a statement of its own.
 MOST_KEYS = 200
+# For a filter that no time decides: a statement is compiled once, and no clock may be asked for it.
+ANY_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _REVISIONS = frozenset({Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED})
 
 
@@ -384,7 +386,8 @@ def _behind(order: Sequence[str], place: Cursor) -> Q:
 
 def _open(*, tenant: str, wanted: QueueFilter) -> QuerySet[Escalation]:
     rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN)
-    rows = rows.filter(condition(wanted, clock.now())).select_related("claimed_by")
+    now = ANY_TIME if wanted.asks_known else clock.now()
+    rows = rows.filter(condition(wanted, now)).select_related("claimed_by")
     return rows.select_related("flow__agent__active_manifest", "intent") if wanted.is_personal else rows
 
 

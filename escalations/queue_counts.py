@@ -55,7 +55,7 @@ def _known(
         for impact, family, is_own in asked
     )
     rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN)
-    return statements.as_one(rows, **_counts(wanted, now or clock.now()))
+    return statements.as_one(rows, **_counts(wanted, now or queries.ANY_TIME))
 
 
 _KNOWN: Final = statements.Read(_known)

@@ -11,9 +11,6 @@ from audit import canonical, cells, chain, statements
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 
-# How many streams a compiled read asks for: each number of them is a statement of its own.
-MOST_STREAMS = 200
-
 
 def list_payloads(*, tenant: str, stream: str, kinds: Collection[Kind]) -> list[tuple[Kind, dict[str, Any]]]:
     """Kind and payload of the entries of these kinds in one stream, oldest first.
@@ -48,8 +45,7 @@ def list_payloads_of_streams(
     """The same for several streams, in one query."""
     if not streams:
         return []
-    asked: dict[str, Any] = {"tenant": tenant, "streams": sorted(streams), "kinds": sorted(kinds)}
-    rows = _OF_STREAMS.rows(**asked) if len(streams) <= MOST_STREAMS else _stored_of_streams(**asked)
+    rows = _OF_STREAMS.rows(tenant=tenant, streams=sorted(streams), kinds=sorted(kinds))
     return [(kind, body["payload"]) for kind, body in _decoded(rows)]
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from django.db import models
 from django.db.models import signals
 from django.db.models.base import ModelState
+from django.db.models.fields.related_descriptors import ForeignKeyDeferredAttribute
 from django.db.models.query_utils import DeferredAttribute
 
 _MOST_FORMS: Final = 1024
@@ -60,8 +61,16 @@ def _making(model: type[models.Model], names: tuple[str, ...]) -> _Making | None
             defaults.append((field.attname, field.get_default))
         elif not field.generated:
             constants[field.attname] = field.get_default()
-    is_heard = any(signal.has_listeners(model) for signal in (signals.pre_init, signals.post_init))
-    are_plain = all(
-        isinstance(getattr(model, field.attname), DeferredAttribute) for field in model._meta.concrete_fields
+    return None if left or not is_plain(model) else _Making(constants, defaults, related)
+
+
+def is_plain(model: type[models.Model]) -> bool:
+    """Whether nothing but the values of columns is set on a new object, and nobody is told of it."""
+    return (
+        model.__init__ in {models.Model.__init__, QuickRow.__init__}
+        and all(
+            type(getattr(model, field.attname)) in {DeferredAttribute, ForeignKeyDeferredAttribute}
+            for field in model._meta.concrete_fields
+        )
+        and not any(signal.has_listeners(model) for signal in (signals.pre_init, signals.post_init))
     )
-    return None if left or is_heard or not are_plain else _Making(constants, defaults, related)

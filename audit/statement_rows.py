@@ -12,14 +12,12 @@ from uuid import UUID
 
 from django.db import connection, models
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Field, Model, signals
+from django.db.models import Field, Model
 from django.db.models.base import ModelState
-from django.db.models.fields.related_descriptors import ForeignKeyDeferredAttribute
 from django.db.models.query import RelatedPopulator
-from django.db.models.query_utils import DeferredAttribute
 from django.db.models.sql.compiler import SQLCompiler
 
-from audit.quick_rows import QuickRow
+from audit import quick_rows
 
 # What becomes of a value on its way to the database, by its type: None where the driver takes it as it is.
 _Ways = Mapping[type, Callable[[Any], Any] | None]
@@ -152,7 +150,7 @@ def maker(model: type[Model], names: Sequence[str]) -> Callable[[str, Sequence[A
 
     The first argument is the alias of the database. Columns that are not named are deferred.
     """
-    if not _is_plain(model):
+    if not (quick_rows.is_plain(model) and model.from_db.__func__ is Model.from_db.__func__):  # type: ignore[attr-defined]
         return lambda alias, values: model.from_db(alias, names, values)
     new = model.__new__
 
@@ -165,16 +163,3 @@ def maker(model: type[Model], names: Sequence[str]) -> Callable[[str, Sequence[A
         return made
 
     return make
-
-
-def _is_plain(model: type[Model]) -> bool:
-    """Whether nothing but the values of columns is set on a new object, and nobody is told of it."""
-    return (
-        model.__init__ in {Model.__init__, QuickRow.__init__}
-        and model.from_db.__func__ is Model.from_db.__func__  # type: ignore[attr-defined]
-        and all(
-            type(getattr(model, field.attname)) in {DeferredAttribute, ForeignKeyDeferredAttribute}
-            for field in model._meta.concrete_fields
-        )
-        and not any(signal.has_listeners(model) for signal in (signals.pre_init, signals.post_init))
-    )

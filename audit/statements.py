@@ -30,6 +30,8 @@ Row = TypeVar("Row")
 AnyModel = TypeVar("AnyModel", bound=Model)
 # Forms of one read that are kept: a form more makes room for itself.
 _MOST_FORMS: Final = 256
+# A longer list is rare, and each length of it would be a form of its own.
+_LONGEST: Final = 200
 # Rows of one INSERT: a database bounds the parameters of a statement.
 _MOST_AT_ONCE: Final = 100
 
@@ -73,7 +75,8 @@ class Read(Generic[Row]):
 
     `build(*form, **values)` gives its QuerySet. What is in `form` (hashable) is part of the statement, such
     as which namespaces are read; `values` are filled in: text, integers, days, times, UUIDs, and lists of
-    these for `__in`, of which each length is a form of its own.
+    these for `__in`, of which each length is a form of its own. A list that is too long for that is asked for
+    by the plain form.
     """
 
     def __init__(self, build: Callable[..., QuerySet[Any, Row]]) -> None:
@@ -86,6 +89,8 @@ class Read(Generic[Row]):
         Raises TypeError for a value of another type, a UUID as text and None among them: it would be equal to
         nothing in SQL.
         """
+        if any(isinstance(value, list) and len(value) > _LONGEST for value in values.values()):
+            return list(self.plain(*form, **values))
         database = connections[DEFAULT_DB_ALIAS]
         compiled = self._compiled(database, form, values)
         return [] if compiled is None else compiled.run(values, database)

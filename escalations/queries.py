@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from django.db.models import Count, Max, Min, Q, QuerySet
@@ -18,7 +18,7 @@ from escalations import contracts, decision_search, evidence_contracts, queue_or
 from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Decision, Escalation, Evidence, Question, SavedView
 from escalations.models.question import IS_ANSWERED
-from escalations.queue_filter import NOBODY, QueueFilter, Sort
+from escalations.queue_filter import NOBODY, QueueFilter
 from escalations.queue_order import Item
 from runtime.contracts import states
 from runtime.core import clock, id_search, mismatches, paging
@@ -26,12 +26,11 @@ from runtime.flows.models import Intent
 from runtime.state.models import Fact
 
 log = logging.getLogger(__name__)
+Row = TypeVar("Row")
 PAGE = 100
 OPERATIONAL_SHOWN = 200
 MAX_KEPT = 200
 MAX_WALKED = 1000
-# How many keys a compiled read asks for: each number of them is a statement of its own.
-MOST_KEYS = 200
 # For a filter that no time decides: a statement is compiled once, and no clock may be asked for it.
 ANY_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _REVISIONS = frozenset({Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED})
@@ -82,24 +81,8 @@ _OPEN: Final = statements.Read(_count_open)
 
 def list_operational(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) -> Sequence[Escalation]:
     """Open escalations that have no deadline, silent agents among them; heaviest and oldest first."""
-    if keeps is None and wanted.asks_known:
-        return _with_decisions(_KNOWN_OPERATIONAL.rows(wanted, OPERATIONAL_SHOWN, tenant=tenant))
-    rows = _with_decisions(
-        list(_operational(_open(tenant=tenant, wanted=wanted), wanted.sort, OPERATIONAL_SHOWN))
-    )
+    rows = _with_decisions(_find(_OPERATIONAL, wanted, OPERATIONAL_SHOWN, tenant=tenant))
     return rows if keeps is None else keeps(rows)
-
-
-def _operational(rows: QuerySet[Escalation], sort: Sort, most: int) -> QuerySet[Escalation]:
-    without = rows.exclude(family__in=contracts.WITH_DEADLINE)
-    return without.order_by(*queue_order.OPERATIONAL[sort])[:most]
-
-
-def _known_operational(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation]:
-    return _operational(_open(tenant=tenant, wanted=wanted), wanted.sort, most)
-
-
-_KNOWN_OPERATIONAL: Final = statements.Read(_known_operational)
 
 
 def list_decisions(
@@ -109,36 +92,46 @@ def list_decisions(
 
     With `keeps`, of the next `MAX_WALKED` only.
     """
-    if keeps is None and not after and wanted.asks_known:
-        first = _KNOWN_DECISIONS.rows(wanted, size + 1, tenant=tenant)
-        return paging.cut(_with_decisions(first), size)
-    rows = _open(tenant=tenant, wanted=wanted)
+    most = size + 1 if keeps is None else MAX_WALKED
     if after:
-        rows = rows.filter(_behind(queue_order.DECISIONS[wanted.sort], after))
-    ordered = _decisions(rows, wanted.sort)
-    if keeps is not None:
-        walked = _with_decisions(list(ordered[:MAX_WALKED]))
-        return paging.cut(keeps(walked)[: size + 1], size)
-    return paging.cut(_with_decisions(list(ordered[: size + 1])), size)
+        behind = _behind(queue_order.DECISIONS[wanted.sort], after)
+        found = list(_in_time(_open(tenant=tenant, wanted=wanted).filter(behind), wanted)[:most])
+    else:
+        found = _find(_DECISIONS, wanted, most, tenant=tenant)
+    rows = _with_decisions(found)
+    return paging.cut(rows if keeps is None else keeps(rows)[: size + 1], size)
 
 
-def _decisions(rows: QuerySet[Escalation], sort: Sort) -> QuerySet[Escalation]:
-    return rows.filter(family__in=contracts.WITH_DEADLINE).order_by(*queue_order.DECISIONS[sort])
+def _find(read: statements.Read[Row], wanted: QueueFilter, most: int, *, tenant: str) -> list[Row]:
+    """The rows of a filter; compiled where it asks for nothing but a few known values."""
+    if wanted.asks_known:
+        return read.rows(wanted, most, tenant=tenant)
+    return list(read.plain(wanted, most, tenant=tenant))
 
 
-def _known_decisions(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation]:
-    return _decisions(_open(tenant=tenant, wanted=wanted), wanted.sort)[:most]
+def _operational(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation]:
+    rows = _open(tenant=tenant, wanted=wanted).exclude(family__in=contracts.WITH_DEADLINE)
+    return rows.order_by(*queue_order.OPERATIONAL[wanted.sort])[:most]
 
 
-_KNOWN_DECISIONS: Final = statements.Read(_known_decisions)
+def _decisions(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation]:
+    return _in_time(_open(tenant=tenant, wanted=wanted), wanted)[:most]
+
+
+def _in_time(rows: QuerySet[Escalation], wanted: QueueFilter) -> QuerySet[Escalation]:
+    """Those with a deadline, in the order of the filter."""
+    return rows.filter(family__in=contracts.WITH_DEADLINE).order_by(*queue_order.DECISIONS[wanted.sort])
+
+
+_OPERATIONAL: Final = statements.Read(_operational)
+_DECISIONS: Final = statements.Read(_decisions)
 
 
 def _with_decisions(rows: Sequence[Escalation]) -> Sequence[Escalation]:
     """The rows, each with its decisions, which are read for all of them at once."""
     of_row: dict[UUID, list[Decision]] = defaultdict(list)
     row_of = {row.pk: row for row in rows}
-    keys = list(row_of)
-    for decision in _DECISIONS_OF.rows(keys=keys) if len(keys) <= MOST_KEYS else _decisions_of(keys=keys):
+    for decision in _DECISIONS_OF.rows(keys=list(row_of)):
         decision.escalation = row_of[decision.escalation_id]
         of_row[decision.escalation_id].append(decision)
     for row in rows:
@@ -157,23 +150,12 @@ _DECISIONS_OF: Final = statements.Read(_decisions_of)
 def list_ids(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) -> list[UUID]:
     """The ids of the queue in its order and groups, for the way from item to item; at most `MAX_WALKED`."""
     parts: list[Sequence[Any]]
-    if keeps is None and wanted.asks_known:
-        parts = [
-            _OPERATIONAL_ITEMS.rows(wanted, OPERATIONAL_SHOWN, tenant=tenant),
-            _DECISION_ITEMS.rows(wanted, MAX_WALKED, tenant=tenant),
-        ]
-    else:
-        rows = _open(tenant=tenant, wanted=wanted)
-        found = [
-            _operational(rows, wanted.sort, OPERATIONAL_SHOWN),
-            _decisions(rows, wanted.sort)[:MAX_WALKED],
-        ]
-        parts = [
-            list(part.values_list(*Item._fields)) if keeps is None else keeps(_with_decisions(list(part)))
-            for part in found
-        ]
     if keeps is None:
-        parts = [[Item(*row) for row in part] for part in parts]
+        asked = ((_OPERATIONAL_ITEMS, OPERATIONAL_SHOWN), (_DECISION_ITEMS, MAX_WALKED))
+        parts = [[Item(*row) for row in _find(read, wanted, most, tenant=tenant)] for read, most in asked]
+    else:
+        walked = _with_decisions(_find(_DECISIONS, wanted, MAX_WALKED, tenant=tenant))
+        parts = [list_operational(tenant=tenant, wanted=wanted, keeps=keeps), keeps(walked)]
     # A group is as long as its page.
     pages = [parts[0], *(parts[1][start : start + PAGE] for start in range(0, len(parts[1]), PAGE))]
     ids = [row.pk for page in pages for group in queue_order.gather(page) for row in group.rows]
@@ -181,11 +163,11 @@ def list_ids(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) ->
 
 
 def _operational_items(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation, Any]:
-    return _known_operational(wanted, most, tenant=tenant).values_list(*Item._fields)
+    return _operational(wanted, most, tenant=tenant).values_list(*Item._fields)
 
 
 def _decision_items(wanted: QueueFilter, most: int, *, tenant: str) -> QuerySet[Escalation, Any]:
-    return _known_decisions(wanted, most, tenant=tenant).values_list(*Item._fields)
+    return _decisions(wanted, most, tenant=tenant).values_list(*Item._fields)
 
 
 _OPERATIONAL_ITEMS: Final = statements.Read(_operational_items)
@@ -320,11 +302,10 @@ def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID
         hashes[payload["escalation_id"]] = (payload["revision"], payload["evidence_hash"])
     if not hashes:
         return {}
-    asked: dict[str, Any] = {
-        "keys": sorted(row.pk for row in escalations),
-        "revisions": sorted({number for number, _ in hashes.values()}),
-    }
-    rows = _EVIDENCE.rows(**asked) if len(escalations) <= MOST_KEYS else _evidence(**asked)
+    rows = _EVIDENCE.rows(
+        keys=sorted(row.pk for row in escalations),
+        revisions=sorted({number for number, _ in hashes.values()}),
+    )
     found: dict[UUID, AnyEvidence] = {}
     for row in rows:
         revision, digest = hashes.get(str(row.escalation_id), (0, ""))

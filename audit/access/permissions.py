@@ -3,7 +3,7 @@
 A view without one of the three decorators has no `required_roles`; the URL map test refuses it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, Final, Protocol, cast
 from urllib.parse import urlencode, urlsplit
@@ -33,11 +33,17 @@ class GuardedView(Protocol):
     def __call__(self, request: HttpRequest, /, *args: Any, **kwargs: Any) -> HttpResponseBase: ...
 
 
-def roles_of(user: AbstractBaseUser | AnonymousUser | None) -> frozenset[Role]:
-    """The roles of a user as the database has them now; none for anonymous and deactivated users."""
+def roles_of(
+    user: AbstractBaseUser | AnonymousUser | None, *, groups: Collection[str] | None = None
+) -> frozenset[Role]:
+    """The roles of a user as the database has them now; none for anonymous and deactivated users.
+
+    `groups` are the names of the user's groups, where they have just been read.
+    """
     if user is None or not user.is_authenticated or not user.is_active:
         return frozenset()
-    return frozenset(Role(name) for name in _ROLES.rows(user_pk=user.pk))
+    names = _ROLES.rows(user_pk=user.pk) if groups is None else groups
+    return frozenset(role for role in Role if role in names)
 
 
 def _roles(*, user_pk: int) -> QuerySet[Group, str]:

@@ -39,15 +39,11 @@ def columns() -> "Iterator[models.Field[Any, Any]]":
         yield from model._meta.concrete_fields
 
 
-def plain(value: Any) -> Any:
-    """A parameter without what a driver wraps bytes in, and with its type."""
-    value = getattr(value, "obj", value)
-    return type(value), bytes(value) if isinstance(value, memoryview | bytes) else value
-
-
 def described(value: Any) -> Any:
-    kind, told = plain(value)
-    return bytes if kind in {memoryview, bytes} else kind, told
+    """A parameter with its type, without what a driver wraps bytes in."""
+    value = getattr(value, "obj", value)
+    value = bytes(value) if isinstance(value, memoryview) else value
+    return type(value), value
 
 
 def ways(field: "models.Field[Any, Any]", vendor: str) -> Any:

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from django.contrib.contenttypes.models import ContentType
 from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 
-from audit import statement_text
+from audit import statement_text, statements
 from runtime.contracts.states import IntentState
 
 HOSTILE = [
@@ -73,3 +75,18 @@ def test_errors_are_those_of_django() -> None:
         with pytest.raises(transaction.TransactionManagementError):
             statement_text.rows(connection, "SELECT %s || '%%'", ["one"])
     assert asked("SELECT %s || '%%'", ["one"]) == [("one%",)]
+
+
+@pytest.mark.django_db
+def test_a_long_list_is_asked_for_by_the_plain_form() -> None:
+    read = statements.Read(_named)
+    with CaptureQueriesContext(connection) as captured:
+        for count in (statements._LONGEST, statements._LONGEST + 1):
+            names = ["ledgerentry", *(f"no_{number}" for number in range(count - 1))]
+            assert read.rows(names=names) == ["ledgerentry"]
+    assert len(captured) == 2
+    assert len(read._forms) == 1
+
+
+def _named(*, names: list[str]) -> QuerySet[ContentType, str]:
+    return ContentType.objects.filter(model__in=names).values_list("model", flat=True)

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 from unittest import mock
 from uuid import UUID, uuid4
@@ -47,7 +48,8 @@ class Compared:
         found, plain = READ(statement, *form, **values), statement.plain(*form, **values)
         assert [described(row) for row in found] == [described(row) for row in plain]
         for compiled in filter(None, statement._forms.values()):
-            assert not any(isinstance(param, str) for param in compiled.params)
+            # Nor a time: it would be that of the first call for ever.
+            assert not any(isinstance(param, str | datetime) for param in compiled.params)
         self.reads.add(statement.plain.__name__)
         return found
 

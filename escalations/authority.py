@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 
+from audit.access.permissions import roles_of
 from audit.access.roles import Role
 from escalations import policy
 from escalations.contracts import Action
@@ -14,7 +15,6 @@ from runtime.contracts.problem_codes import ProblemCode
 from runtime.kernel.authority_limits import AuthorityLimit
 from runtime.registry.queries import authority_rows, group_members
 
-ROLES = frozenset(role.value for role in Role)
 MOST_ASKED = 20
 NAMED = 2
 
@@ -27,7 +27,7 @@ def person_of(
     `limits` are all that are set, of anybody; they are read here unless the caller asks about several people.
     """
     held = group_members.held_of(user_pk=user.pk, at=at)
-    roles = held.now.intersection(ROLES) if user.is_active else frozenset[str]()
+    roles = frozenset(role.value for role in roles_of(user, groups=held.now))
     return Person(
         user_id=user.pk,
         username=user.get_username(),

@@ -10,35 +10,16 @@ from runtime.kernel import schemas
 Found = TypeVar("Found")
 
 
-class _Same:
-    """A kind as the object that it is: the active kinds are read once and kept."""
-
-    __slots__ = ("kind",)
-
-    def __init__(self, kind: KindDocument) -> None:
-        self.kind = kind
-
-    def __hash__(self) -> int:
-        return id(self.kind)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.kind is self.kind
-
-
 def once_per_kind(work: Callable[[KindDocument], Found]) -> Callable[[KindDocument], Found]:
-    """Keep what `work` finds in a kind: by the object, or else by the bytes of the kind."""
+    """Keep what `work` finds in a kind by its bytes, which an active kind remembers."""
 
     @lru_cache(maxsize=1024)
     def of_body(body: bytes) -> Found:
         return work(KindDocument.from_bytes(body))
 
-    @lru_cache(maxsize=256)
-    def of_object(same: _Same) -> Found:
-        return of_body(same.kind.to_bytes())
-
     @wraps(work)
     def of_kind(kind: KindDocument) -> Found:
-        return of_object(_Same(kind))
+        return of_body(kind.to_bytes())
 
     return of_kind
 

@@ -103,33 +103,13 @@ class Table:
         return tuple(at for at in range(len(self.source.rules)) if left >> at & 1)
 
 
-class _Same:
-    """A ruleset as the object that it is: active ones are read once and kept."""
-
-    __slots__ = ("ruleset",)
-
-    def __init__(self, ruleset: RulesetDocument) -> None:
-        self.ruleset = ruleset
-
-    def __hash__(self) -> int:
-        return id(self.ruleset)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.ruleset is self.ruleset
-
-
 def compiled(ruleset: RulesetDocument) -> tuple[Table, ...]:
     """The tables of a ruleset that the linter accepts, made once for the same bytes.
 
     Raises:
         cells.CellError: for a ruleset with a cell that cannot be read.
     """
-    return _of_object(_Same(ruleset))
-
-
-@lru_cache(maxsize=256)
-def _of_object(same: _Same) -> tuple[Table, ...]:
-    return _of_body(same.ruleset.to_bytes())
+    return _of_body(ruleset.to_bytes())
 
 
 @lru_cache(maxsize=128)

@@ -54,6 +54,11 @@ def decode(encoded: bytes) -> Any:
         raise CanonicalError("not JSON") from error
 
 
+def copied(value: Any) -> Any:
+    """A copy that shares nothing with `value`, and has the same bytes; raises CanonicalError as `encode`."""
+    return decode(encode(value))
+
+
 def digest(encoded: bytes) -> str:
     """SHA-256 of the bytes as 64 lower-case hexadecimal digits."""
     return hashlib.sha256(encoded).hexdigest()

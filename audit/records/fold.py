@@ -5,7 +5,6 @@ the same entries give the same bytes years later. What entries only name by dige
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -111,7 +110,7 @@ def fold(
     """
     if not entries:
         raise ValueError("a record is made of entries")
-    state = beginning.record(dfid, version=version) if previous is None else deepcopy(dict(previous))
+    state = beginning.record(dfid, version=version) if previous is None else canonical.copied(dict(previous))
     state.pop("audit", None)
     has_ended = bool(state["terminal"])
     state |= {"supersedes": state["record_id"] if has_ended else None, "scorecard": {}}
@@ -205,7 +204,7 @@ def _judged(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
         "reversals": dict(sorted((found.reversals or {}).items())),
     }
     if _tells_more(state):
-        state["flow"]["scoring"] = None if found.scoring is None else deepcopy(dict(found.scoring))
+        state["flow"]["scoring"] = None if found.scoring is None else canonical.copied(dict(found.scoring))
     state["intent_ref"] = found.intent_ref
     state["subject_ids"] = list(found.subject_ids)
     codes = dict.fromkeys([*(reason["code"] for reason in said["reasons"]), *found.bounds])

@@ -151,12 +151,13 @@ def _call(base_url: str) -> str:
     """What a call of an intent comes to. It is refused before its gate, which would ask the database."""
     from runtime.execution.services import calling
     from runtime.execution.services.claiming import Claimed
+    from runtime.flows.services.locks import IntentFlow
     from runtime.registry.queries.target_endpoints import TargetEndpoint
 
     claim = Claimed(
         intent_id=uuid.UUID(int=0),
         tenant="",
-        agent_pk=0,
+        where=IntentFlow(dfid=uuid.UUID(int=0), agent_pk=0, steps=1),
         owner="conformance",
         number=1,
         step=_step(),

@@ -130,6 +130,21 @@ def test_a_call_is_known_to_be_over_by_the_same_clock(monkeypatch: pytest.Monkey
     assert held_claims.call_left_s("a-key") == 0.0
 
 
+def test_what_has_ended_is_forgotten_and_what_has_not_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments: dict[str, Any] = {"now": 100.0}
+    monkeypatch.setattr(time, "monotonic", lambda: moments["now"])
+    monkeypatch.setattr(held_claims, "_claims_s", {})
+    first, second, third = uuid4(), uuid4(), uuid4()
+    for intent_id, until_s in ((first, 130.0), (second, 131.0), (third, 132.0)):
+        held_claims.note_claim(intent_id, owner="a-worker", until_s=until_s)
+    held_claims.prolong(first, owner="a-worker", by_s=50.0)
+    moments["now"] = 131.5
+    held_claims.note_claim(uuid4(), owner="a-worker", until_s=161.5)
+    held = [held_claims.is_held(each, owner="a-worker") for each in (first, second, third)]
+    assert held == [True, False, True]
+    assert len(held_claims._claims_s) == 3
+
+
 def test_a_clean_end_leaves_nothing_out_of_the_mark(
     real_db: str, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

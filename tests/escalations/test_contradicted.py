@@ -23,6 +23,7 @@ from runtime.core import clock, transactions
 from runtime.execution.services import claiming, recording
 from runtime.execution.services.claiming import Claimed
 from runtime.flows.models import Attempt, Feedback, Intent
+from runtime.flows.services import locks
 from runtime.maintenance.services import payloads
 from runtime.resources.models import Resource
 from tests.escalations.test_left_in_doubt import REASON, leave, state
@@ -53,14 +54,14 @@ def in_doubt(desk: factories.Desk) -> Escalation:
 
 def report(escalation: Escalation, result: CallResult = RECEIPT) -> None:
     """The worker whose lease had ended answers after all."""
-    call = Attempt.objects.select_related("intent").get(intent=escalation.intent_id)
+    call = Attempt.objects.select_related("intent__flow").get(intent=escalation.intent_id)
     step = StepRequest(
         step=call.step, executor="http", target="", method="POST", path="/", body={}, key="", timeout_s=1
     )
     claim = Claimed(
         intent_id=call.intent_id,
         tenant="default",
-        agent_pk=0,
+        where=locks.IntentFlow(call.intent.flow_id, call.intent.flow.agent_id, call.intent.steps),
         owner=call.lease_owner,
         number=call.number,
         step=step,

@@ -113,6 +113,15 @@ def test_accepts_nesting_up_to_its_bound() -> None:
     assert canonical.decode(canonical.encode(value)) == value
 
 
+def test_a_copy_has_the_same_bytes_and_shares_nothing() -> None:
+    value = {"a": [{"b": 1}, "c"], "d": 0.5}
+    copy = canonical.copied(value)
+    assert canonical.encode(copy) == canonical.encode(value)
+    copy["a"][0]["b"] = 2
+    copy["a"].append("e")
+    assert value == {"a": [{"b": 1}, "c"], "d": 0.5}
+
+
 def test_tuples_are_written_as_lists() -> None:
     assert canonical.encode((1, ("a",))) == b'[1,["a"]]'
 

@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 import yaml
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from audit import actors, canonical
 from audit.events import Kind
@@ -16,7 +17,7 @@ from audit.verification import findings
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import CalibrationState
 from runtime.contracts.verdict import VerdictDocument
-from runtime.flows.models import Verdict
+from runtime.flows.models import Flow, Verdict
 from runtime.proposals.queries import gate_facts, verdict_replay
 from runtime.proposals.services import calibration_drafts
 from runtime.registry.models import Agent, PolicyKind
@@ -172,6 +173,20 @@ def test_the_gate_compares_what_the_map_says_and_replay_gives_the_same() -> None
     row = Verdict.objects.select_related("proposal__flow").get(proposal__flow=asked)
     known = gate_facts.list_bundle_digests([(row.proposal.flow, "ADJUST_POSITION")])
     assert list(known.values()) == [row.bundle_id]
+
+
+def test_only_a_manifest_that_asks_for_maps_has_them_looked_up() -> None:
+    activated()
+    flow = Flow(agent=agent())
+    asked = [(flow, "ADJUST_POSITION")]
+    with CaptureQueriesContext(connection) as plain:
+        gate_facts.list_bundle_digests(asked)
+    with_manifest(confidence="calibrated")
+    flow.agent = agent()
+    with CaptureQueriesContext(connection) as calibrated:
+        gate_facts.list_bundle_digests(asked)
+    assert not any("calibrationmap" in query["sql"] for query in plain)
+    assert sum("calibrationmap" in query["sql"] for query in calibrated) == 1
 
 
 def test_a_map_that_is_not_what_was_activated_lets_nothing_through() -> None:

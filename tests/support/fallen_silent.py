@@ -47,7 +47,7 @@ def called(desk: factories.Desk) -> Escalation:
     """The escalation of this silent agent, opened by a sweep; the time of its silence is exact."""
     at = clock.now()
     # A sweep may take a second on a busy machine, and that second would be part of the silence.
-    with mock.patch("runtime.core.clock.now", lambda: at):
+    with mock.patch("runtime.core.clock.now", return_value=at):
         hush(desk)
         assert sweeper.sweep().silences == 1
     return Escalation.objects.get(agent_id=desk.agent.agent_id, state="OPEN")

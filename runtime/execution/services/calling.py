@@ -175,7 +175,7 @@ def gate(claim: Claimed) -> AbstractContextManager[None]:
     """What the first bytes of the claim's call are sent inside."""
     return call_gate.passing(
         tenant=claim.tenant,
-        agent_pk=claim.agent_pk,
+        agent_pk=claim.where.agent_pk,
         intent_id=claim.intent_id,
         number=claim.number,
         only_stops=not claim.has_window,

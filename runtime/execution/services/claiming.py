@@ -70,7 +70,7 @@ class Claimed:
 
     intent_id: UUID
     tenant: str
-    agent_pk: int
+    where: locks.IntentFlow
     owner: str
     number: int
     step: StepRequest
@@ -431,7 +431,7 @@ def _take(
     return Claimed(
         intent_id=intent.pk,
         tenant=flow.tenant,
-        agent_pk=flow.agent_id,
+        where=locks.IntentFlow(flow.pk, flow.agent_id, intent.steps),
         owner=owner,
         number=number,
         step=step,

@@ -6,6 +6,7 @@ must not end a lease while its call is under way.
 
 import threading
 import time
+from itertools import takewhile
 from typing import TypeVar
 from uuid import UUID
 
@@ -18,15 +19,14 @@ _deadlines_lock = threading.Lock()
 def note_claim(intent_id: UUID, *, owner: str, until_s: float) -> None:
     """A thread is about to claim: noted before the claim commits, so that no sweeper comes between."""
     with _deadlines_lock:
-        _forget_past(_claims_s)
-        _claims_s[intent_id, owner] = until_s
+        _note(_claims_s, (intent_id, owner), until_s)
 
 
 def prolong(intent_id: UUID, *, owner: str, by_s: float) -> None:
     """The thread is alive and has an answer to record: it keeps its claim for at least `by_s` from now."""
     with _deadlines_lock:
         held_s = _claims_s.get((intent_id, owner), float("-inf"))
-        _claims_s[intent_id, owner] = max(held_s, time.monotonic() + by_s)
+        _note(_claims_s, (intent_id, owner), max(held_s, time.monotonic() + by_s))
 
 
 def is_held(intent_id: UUID, *, owner: str) -> bool:
@@ -38,8 +38,7 @@ def is_held(intent_id: UUID, *, owner: str) -> bool:
 def note_call(key: str, *, until_s: float) -> None:
     """A call under `key` is about to be made, and is surely over at `until_s`."""
     with _deadlines_lock:
-        _forget_past(_calls_s)
-        _calls_s[key] = until_s
+        _note(_calls_s, key, until_s)
 
 
 def call_left_s(key: str) -> float:
@@ -48,7 +47,13 @@ def call_left_s(key: str) -> float:
         return max(0.0, _calls_s.get(key, 0.0) - time.monotonic())
 
 
-def _forget_past(ends_s: dict[Key, float]) -> None:
+def _note(ends_s: dict[Key, float], key: Key, until_s: float) -> None:
+    """Note when it ends, and forget those in front that have ended, without a look at all the others.
+
+    The newest is put last, and all are about as long, so what has ended comes to the front.
+    """
+    ends_s.pop(key, None)
     now_s = time.monotonic()
-    for key in [key for key, end_s in ends_s.items() if end_s <= now_s]:
-        del ends_s[key]
+    for ended in list(takewhile(lambda noted: ends_s[noted] <= now_s, ends_s)):
+        del ends_s[ended]
+    ends_s[key] = until_s

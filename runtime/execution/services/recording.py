@@ -261,7 +261,7 @@ def _wait_again(journal: Journal, intent: Intent) -> None:
 
 
 def _reopen(claim: Claimed) -> tuple[Journal, Intent, Attempt]:
-    found = locks.lock_intent(intent_id=claim.intent_id)
+    found = locks.lock_intent(intent_id=claim.intent_id, where=claim.where)
     if found is None:
         raise LookupError("a claimed intent is never deleted")
     flow, intent = found

@@ -5,7 +5,7 @@ is written meanwhile, and its transaction need not keep to the order.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -51,17 +51,28 @@ def _flow_of(*, dfid: UUID, tenant: str) -> QuerySet[Flow]:
     return _flow(dfid=dfid).filter(tenant=tenant)
 
 
-def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Intent] | None:
+class IntentFlow(NamedTuple):
+    """Where an intent belongs, which never changes: its flow, the agent's key, and how many steps it has."""
+
+    dfid: UUID
+    agent_pk: int
+    steps: int
+
+
+def lock_intent(
+    *, intent_id: UUID, with_agent: bool = False, where: IntentFlow | None = None
+) -> tuple[Flow, Intent] | None:
     """An intent and its flow, the flow locked first; None where there is no such intent.
 
     The agent is locked between them where the intent has several steps: a partially executed flow locks it.
     A claim asks for it `with_agent`: no right is withdrawn between its check and its commit. Where results
     label the agent it is locked right after: who locks an intent holds its flow, so that is no other order.
+    `where` it belongs is asked for where the caller does not know it.
     """
-    known = _KNOWN.first(intent_id=intent_id)
-    if known is None:
+    where = where or _where(intent_id)
+    if where is None:
         return None
-    dfid, agent_pk, steps = known
+    dfid, agent_pk, steps = where
     flow = lock_flow(dfid=dfid)
     agent = agents.lock_by_pk(pk=agent_pk) if with_agent or steps > 1 else None
     intent = _INTENT.first(intent_id=intent_id)
@@ -72,6 +83,11 @@ def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Int
     if agent is not None:
         flow.agent = agent
     return flow, intent
+
+
+def _where(intent_id: UUID) -> IntentFlow | None:
+    known = _KNOWN.first(intent_id=intent_id)
+    return None if known is None else IntentFlow(*known)
 
 
 def lock_intents(*, intent_ids: Sequence[UUID]) -> list[tuple[Flow, Intent]]:

@@ -131,20 +131,18 @@ def list_bundle_digests(cases: Iterable[tuple[Flow, str]]) -> dict[tuple[UUID, s
         (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
     }
     followed = positions.list_bodies([flow.pk for flow, _ in asked])
-    maps = calibration_maps.list_active_bodies({flow.agent_id for flow, _ in asked})
+    manifests = {flow.agent_id: _manifest_body(flow.agent) for flow, _ in asked}
+    calibrated = [pk for pk, manifest in manifests.items() if _asks_for_maps(_manifest_of(manifest))]
+    maps = calibration_maps.list_active_bodies(calibrated) if calibrated else {}
     digests = {}
     for flow, kind in asked:
-        agent = flow.agent
-        row = granted_kinds.active_row(agent)
-        trusted = row is not None and recorded_versions.compare_manifest(agent, row) is None
-        manifest = bytes(row.body) if row is not None and trusted else None
-        body = bodies.get((agent.tenant, kind))
+        body = bodies.get((flow.tenant, kind))
         digests[flow.pk, kind] = _bundle_digest(
-            manifest,
+            manifests[flow.agent_id],
             body,
             list_rulesets(flow.tenant, body),
             followed.get(flow.pk),
-            maps.get((agent.pk, kind), ()),
+            maps.get((flow.agent_id, kind), ()),
         )
     return digests
 
@@ -154,6 +152,16 @@ def list_rulesets(tenant: str, kind: bytes | None) -> tuple[bytes, ...]:
     names = () if kind is None else stored_documents.kind_of(kind).rulesets
     found, _ = ruleset_versions.compare_named(tenant=tenant, names=names)
     return tuple(ruleset.to_bytes() for ruleset in found)
+
+
+def _manifest_body(agent: Agent) -> bytes | None:
+    row = granted_kinds.active_row(agent)
+    trusted = row is not None and recorded_versions.compare_manifest(agent, row) is None
+    return bytes(row.body) if row is not None and trusted else None
+
+
+def _manifest_of(body: bytes | None) -> ManifestDocument | None:
+    return None if body is None else stored_documents.manifest_of(body)
 
 
 def _in_force(*, names: list[str]) -> QuerySet[PolicyKind]:
@@ -420,7 +428,7 @@ def _bundle_digest(
     workflow: bytes | None,
     calibrations: tuple[bytes, ...],
 ) -> str:
-    granted = None if manifest is None else stored_documents.manifest_of(manifest)
+    granted = _manifest_of(manifest)
     rules = PolicyBundle(
         manifest=granted,
         kind=None if kind is None else stored_documents.kind_of(kind),

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connections
 
 from audit import statement_text
 
@@ -12,8 +12,9 @@ def now() -> datetime:
 
     On PostgreSQL several hosts write, so the database's own clock decides, read after the locks are held.
     """
-    if connection.vendor == "postgresql":
-        moment: datetime = statement_text.rows(connection, "SELECT clock_timestamp()", ())[0][0]
+    database = connections[DEFAULT_DB_ALIAS]
+    if database.vendor == "postgresql":
+        moment: datetime = statement_text.rows(database, "SELECT clock_timestamp()", ())[0][0]
     else:
         moment = datetime.now(UTC)
     moment = moment.astimezone(UTC)

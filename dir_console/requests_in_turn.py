@@ -4,15 +4,16 @@ Python runs one thread at a time: fifty requests at work do not end sooner than 
 at every shared lock, and `reverse` takes one (ADR 0041; who waits how long, and who is refused: ADR 0051). So
 there are as many threads as turns. They stay, with their connections to the database, and each does all that
 Django does for a request in one go, where Django's own handler makes a thread and changes it several times
-(ADR 0058).
+(ADR 0058). SQLite has one writer, so there what agents write has one thread (ADR 0078).
 """
 
 import asyncio
 import contextvars
 import hashlib
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -22,7 +23,7 @@ from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
-from django.db import close_old_connections, connections
+from django.db import DEFAULT_DB_ALIAS, close_old_connections, connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
@@ -37,12 +38,22 @@ from runtime.registry.api.auth import caller_of
 # Callers whose credentials are remembered, for their place in line only.
 MOST_KNOWN: Final = 10_000
 
+# Methods that change nothing (RFC 9110, 9.2.1).
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
 T = TypeVar("T")
-_Lines = defaultdict[bool, WaitingLine]
+
+
+class Line(Enum):
+    """Who waits in which line. Where the database has several writers, nobody waits in that of one."""
+
+    PEOPLE = "people"
+    AGENTS = "agents"
+    ONE_WRITER = "one_writer"
 
 
 class RequestsInTurn(ASGIHandler):
-    """Agents and people wait in two lines, so that a burst of the ones does not hold up the others.
+    """Agents and people wait in lines of their own, so that a burst of the ones does not hold up the others.
 
     A request takes its turn when its body has come whole, and its turn ends before the answer is sent: a slow
     client takes nobody's.
@@ -52,8 +63,10 @@ class RequestsInTurn(ASGIHandler):
         super().__init__()
         # Every middleware and view is synchronous.
         self.load_middleware(is_async=False)
+        self._has_one_writer = connections[DEFAULT_DB_ALIAS].vendor == "sqlite"
         self._threads = _new_threads()
-        self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Lines] = WeakKeyDictionary()
+        self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Line, WaitingLine]]
+        self._lines = WeakKeyDictionary()
         self._known: OrderedDict[bytes, str] = OrderedDict()
 
     async def handle(self, scope: Any, receive: Any, send: Any) -> None:
@@ -86,12 +99,12 @@ class RequestsInTurn(ASGIHandler):
         if request.path.startswith(urls.WITHOUT_TURN):
             passing = sync_to_async(_in_passing_thread)
             return cast(HttpResponseBase, await passing(lambda: self._answer(request, scope)))
-        is_agent = request.path.startswith(settings.DIR_FOR_PROGRAMS)
+        line = self._line_of(request)
         try:
-            async with self.line(is_agent=is_agent).turn(self._caller(request)):
-                answer = await self._in_kept_thread(lambda: self._answer(request, scope))
+            async with self.line(line).turn(self._caller(request)):
+                answer = await self._in_kept_thread(line, lambda: self._answer(request, scope))
         except FullLineError as full:
-            return refuse(full.retry_after_s, is_agent=is_agent)
+            return refuse(full.retry_after_s, is_agent=line is not Line.PEOPLE)
         self._remember(request)
         return answer
 
@@ -101,13 +114,13 @@ class RequestsInTurn(ASGIHandler):
         Raises:
             FullLineError: where the line is full; nothing was read.
         """
-        async with self.line(is_agent=True).turn(self._caller(request)):
-            return await self._in_kept_thread(lambda: _reading(read))
+        async with self.line(Line.AGENTS).turn(self._caller(request)):
+            return await self._in_kept_thread(Line.AGENTS, lambda: _reading(read))
 
-    async def _in_kept_thread(self, work: Callable[[], T]) -> T:
+    async def _in_kept_thread(self, line: Line, work: Callable[[], T]) -> T:
         """Work in a thread that stays. Who hangs up does not stop it: it keeps its turn to its end."""
         run = contextvars.copy_context().run
-        working = asyncio.get_running_loop().run_in_executor(self._threads, run, work)
+        working = asyncio.get_running_loop().run_in_executor(self._threads[line], run, work)
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
@@ -128,12 +141,21 @@ class RequestsInTurn(ASGIHandler):
     def end_threads(self) -> None:
         """End the threads that are kept, with their connections; who asks again gets new ones."""
         ended, self._threads = self._threads, _new_threads()
-        ended.shutdown()
+        for threads in ended.values():
+            threads.shutdown()
 
-    def line(self, *, is_agent: bool) -> WaitingLine:
-        """The line of the running event loop for agents, or for people."""
-        lines = self._lines.setdefault(asyncio.get_running_loop(), defaultdict(_new_line))
-        return lines[is_agent]
+    def line(self, line: Line) -> WaitingLine:
+        """That line of the running event loop."""
+        lines = self._lines.setdefault(asyncio.get_running_loop(), {})
+        if line not in lines:
+            lines[line] = WaitingLine(at_once=_at_once(line), longest_wait_s=settings.DIR_LINE_S)
+        return lines[line]
+
+    def _line_of(self, request: HttpRequest) -> Line:
+        if not request.path.startswith(settings.DIR_FOR_PROGRAMS):
+            return Line.PEOPLE
+        only_writes = request.method not in SAFE_METHODS and request.path != urls.MAY_CALL_OUT
+        return Line.ONE_WRITER if self._has_one_writer and only_writes else Line.AGENTS
 
     def _caller(self, request: HttpRequest) -> str:
         """Whose turn it is: the caller that these credentials had before, else the address.
@@ -171,13 +193,15 @@ def _in_passing_thread(work: Callable[[], Any]) -> Any:
         connections.close_all()
 
 
-def _new_threads() -> ThreadPoolExecutor:
-    """One for each turn in either line; each is started when it is first needed."""
-    return ThreadPoolExecutor(2 * settings.DIR_REQUESTS_AT_ONCE, thread_name_prefix="request")
+def _at_once(line: Line) -> int:
+    return 1 if line is Line.ONE_WRITER else int(settings.DIR_REQUESTS_AT_ONCE)
 
 
-def _new_line() -> WaitingLine:
-    return WaitingLine(at_once=settings.DIR_REQUESTS_AT_ONCE, longest_wait_s=settings.DIR_LINE_S)
+def _new_threads() -> dict[Line, ThreadPoolExecutor]:
+    """One for each turn in each line; each is started when it is first needed."""
+    return {
+        line: ThreadPoolExecutor(_at_once(line), thread_name_prefix=f"request-{line.value}") for line in Line
+    }
 
 
 def _digest(request: HttpRequest) -> bytes:

@@ -22,6 +22,8 @@ from escalations.views import noise_page, notes, precedent_pages, spec_page
 
 # Checks of passwords wait in a line of their own (`crowds`), and an overloaded server says that it lives.
 WITHOUT_TURN = ("/accounts/", "/livez", "/readyz", "/metrics")
+# It may ask an issuer of tokens for its keys, and nothing that is written is to wait for that.
+MAY_CALL_OUT = "/api/v1/handshake"
 
 handler403 = "dir_console.views.forbidden"
 urlpatterns: list[URLPattern | URLResolver] = [

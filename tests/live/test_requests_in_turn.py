@@ -1,4 +1,4 @@
-"""A few requests at work at a time, in two rows: one for agents, one for people."""
+"""A few requests at work at a time, in lines: of agents, of people, and of what agents write on SQLite."""
 
 import asyncio
 import contextvars
@@ -13,7 +13,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from pytest_django.fixtures import Settings
 
-from dir_console.requests_in_turn import RequestsInTurn, refuse
+from dir_console.requests_in_turn import Line, RequestsInTurn, refuse
+from dir_console.urls import MAY_CALL_OUT
 from tests.support.wait_until import until_async
 
 PATIENCE_S = 30.0
@@ -69,6 +70,7 @@ urlpatterns = [
     path("page/", page),
     path("accounts/login/", page),
     path("api/call/", call),
+    path(MAY_CALL_OUT.removeprefix("/"), call),
     path("where/", where),
 ]
 threads: list[tuple[str, str, bool]] = []
@@ -88,12 +90,16 @@ def handler(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Req
 
 
 async def ask(
-    handler: RequestsInTurn, address: str, *said: dict[str, Any], leaves: asyncio.Event | None = None
+    handler: RequestsInTurn,
+    address: str,
+    *said: dict[str, Any],
+    leaves: asyncio.Event | None = None,
+    method: str = "GET",
 ) -> int:
     """The status of the answer, 0 without one; after `said` the client is silent until it leaves."""
     scope = {
         "type": "http",
-        "method": "POST",
+        "method": method,
         "path": address.partition("?")[0],
         "query_string": address.partition("?")[2].encode(),
         "headers": [(b"host", b"testserver")],
@@ -132,6 +138,44 @@ def test_few_are_at_work_and_agents_do_not_hold_up_people(handler: RequestsInTur
     assert room.most == {"agent": MOST_AT_WORK, "person": MOST_AT_WORK}
 
 
+def test_what_agents_write_has_one_thread_where_the_database_has_one_writer(
+    handler: RequestsInTurn,
+) -> None:
+    at_once = 1 if connection.vendor == "sqlite" else MOST_AT_WORK
+
+    async def crowd() -> list[int]:
+        writes = [
+            asyncio.create_task(ask(handler, "/api/call/", WHOLE, method="POST"))
+            for _ in range(2 * MOST_AT_WORK)
+        ]
+        await until_async(lambda: room.at_work["agent"] == at_once)
+        reads = [asyncio.create_task(ask(handler, "/api/call/", WHOLE)) for _ in range(2 * MOST_AT_WORK)]
+        pages = [
+            asyncio.create_task(ask(handler, "/page/", WHOLE, method="POST")) for _ in range(MOST_AT_WORK)
+        ]
+        await until_async(lambda: room.at_work["person"] == MOST_AT_WORK)
+        await until_async(lambda: room.at_work["agent"] == most)
+        room.opened.set()
+        return await asyncio.gather(*writes, *reads, *pages)
+
+    # Reads do not wait for what is written; where both may be many, they share a line.
+    most = MOST_AT_WORK + 1 if connection.vendor == "sqlite" else MOST_AT_WORK
+    assert asyncio.run(crowd()) == [200] * (5 * MOST_AT_WORK)
+    assert room.most == {"agent": most, "person": MOST_AT_WORK}
+
+
+def test_what_may_call_out_holds_up_nothing_that_is_written(handler: RequestsInTurn) -> None:
+    async def crowd() -> list[int]:
+        calls = [
+            asyncio.create_task(ask(handler, MAY_CALL_OUT, WHOLE, method="POST")) for _ in range(MOST_AT_WORK)
+        ]
+        await until_async(lambda: room.at_work["agent"] == MOST_AT_WORK)
+        room.opened.set()
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(crowd()) == [200] * MOST_AT_WORK
+
+
 def test_who_leaves_while_waiting_takes_no_turn(handler: RequestsInTurn) -> None:
     async def crowd() -> tuple[list[int], list[int]]:
         working = [asyncio.create_task(ask(handler, "/page/", WHOLE)) for _ in range(MOST_AT_WORK)]
@@ -168,7 +212,7 @@ def test_who_leaves_while_at_work_keeps_the_turn_until_the_work_has_ended(handle
         await until_async(lambda: room.at_work["person"] == MOST_AT_WORK)
         leaves.set()
         waiting = asyncio.create_task(ask(handler, "/page/", WHOLE))
-        await until_async(lambda: handler.line(is_agent=False).waiting == 1)
+        await until_async(lambda: handler.line(Line.PEOPLE).waiting == 1)
         room.opened.set()
         return await asyncio.gather(*working), await waiting
 

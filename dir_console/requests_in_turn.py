@@ -154,8 +154,8 @@ class RequestsInTurn(ASGIHandler):
     def _line_of(self, request: HttpRequest) -> Line:
         if not request.path.startswith(settings.DIR_FOR_PROGRAMS):
             return Line.PEOPLE
-        only_writes = request.method not in SAFE_METHODS and request.path != urls.MAY_CALL_OUT
-        return Line.ONE_WRITER if self._has_one_writer and only_writes else Line.AGENTS
+        writes = request.method not in SAFE_METHODS and request.path not in urls.MAY_TAKE_LONG
+        return Line.ONE_WRITER if self._has_one_writer and writes else Line.AGENTS
 
     def _caller(self, request: HttpRequest) -> str:
         """Whose turn it is: the caller that these credentials had before, else the address.

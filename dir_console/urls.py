@@ -22,8 +22,9 @@ from escalations.views import noise_page, notes, precedent_pages, spec_page
 
 # Checks of passwords wait in a line of their own (`crowds`), and an overloaded server says that it lives.
 WITHOUT_TURN = ("/accounts/", "/livez", "/readyz", "/metrics")
-# It may ask an issuer of tokens for its keys, and nothing that is written is to wait for that.
-MAY_CALL_OUT = "/api/v1/handshake"
+# One may ask an issuer of tokens for its keys, the other judges up to a hundred proposals in a transaction
+# each: where there is one writer, what is written in one go does not wait for them.
+MAY_TAKE_LONG = frozenset({"/api/v1/handshake", "/api/v1/proposals/batch"})
 
 handler403 = "dir_console.views.forbidden"
 urlpatterns: list[URLPattern | URLResolver] = [

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.urls import path, resolve
 from pytest_django.fixtures import Settings
 
 from dir_console.requests_in_turn import Line, RequestsInTurn, refuse
-from dir_console.urls import MAY_CALL_OUT
+from dir_console.urls import MAY_TAKE_LONG
 from tests.support.wait_until import until_async
 
 PATIENCE_S = 30.0
@@ -70,7 +70,7 @@ urlpatterns = [
     path("page/", page),
     path("accounts/login/", page),
     path("api/call/", call),
-    path(MAY_CALL_OUT.removeprefix("/"), call),
+    *(path(long.removeprefix("/"), call) for long in MAY_TAKE_LONG),
     path("where/", where),
 ]
 threads: list[tuple[str, str, bool]] = []
@@ -164,11 +164,15 @@ def test_what_agents_write_has_one_thread_where_the_database_has_one_writer(
     assert room.most == {"agent": most, "person": MOST_AT_WORK}
 
 
-def test_what_may_call_out_holds_up_nothing_that_is_written(handler: RequestsInTurn) -> None:
+@pytest.mark.once
+def test_what_may_take_long_has_these_addresses() -> None:
+    assert {f"/{resolve(long, urlconf='dir_console.urls').route}" for long in MAY_TAKE_LONG} == MAY_TAKE_LONG
+
+
+@pytest.mark.parametrize("long", sorted(MAY_TAKE_LONG))
+def test_what_may_take_long_holds_up_nothing_that_is_written(handler: RequestsInTurn, long: str) -> None:
     async def crowd() -> list[int]:
-        calls = [
-            asyncio.create_task(ask(handler, MAY_CALL_OUT, WHOLE, method="POST")) for _ in range(MOST_AT_WORK)
-        ]
+        calls = [asyncio.create_task(ask(handler, long, WHOLE, method="POST")) for _ in range(MOST_AT_WORK)]
         await until_async(lambda: room.at_work["agent"] == MOST_AT_WORK)
         room.opened.set()
         return await asyncio.gather(*calls)

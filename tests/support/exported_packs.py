@@ -16,6 +16,7 @@ from audit import canonical
 from audit.packs import export, sources
 from runtime.core import clock
 from runtime.maintenance.services import evidence_packs
+from tests.support.own_words import stands
 
 TENANT = "default"
 
@@ -84,13 +85,12 @@ class Pack:
 
     def holds(self, words: str) -> list[str]:
         """The members in which these words stand, also where they are in base64."""
-        wanted = words.encode()
-        found = [name for name, content in self.members.items() if wanted in content]
+        found = [name for name, content in self.members.items() if stands(words, content)]
         for name in ("payloads.jsonl", "entries.jsonl"):
             hidden = (_bytes(line.get("body", "")) for line in self.lines(name))
-            found += [name for body in hidden if wanted in body]
+            found += [name for body in hidden if stands(words, body)]
         for seq, record in self.records().items():
-            found += [f"records/{seq}.dsse.json"] if wanted in canonical.encode(record) else []
+            found += [f"records/{seq}.dsse.json"] if stands(words, canonical.encode(record)) else []
         return found
 
 

@@ -20,6 +20,7 @@ from runtime.flows.models import Proposal
 from runtime.maintenance.services import payloads, sealing
 from tests.audit.contracts import reading
 from tests.support import api_client, factories, gate_cases, interrupted_flow, ledger_tampering
+from tests.support.own_words import stands
 
 pytestmark = pytest.mark.django_db
 ID = "01890000-0000-7000-8000-000000000000"
@@ -192,7 +193,7 @@ def test_erased_words_are_in_no_contract(auditor: api_client.Caller, judged: UUI
     commitment = submitted.payload["params_commitment"]
     assert payloads.erase(tenant="default", commitment=commitment, reason="asked for", actor="user:1")
     for name in CONTRACTS:
-        assert b"150000" not in auditor.get(asked(name, judged)).content
+        assert not stands("150000", auditor.get(asked(name, judged)).content)
     detail = auditor.get(asked("tool_request", judged)).problem(404, "NOT_FOUND")["detail"]
     assert detail.startswith("The proposal cannot be shown: erased")
 

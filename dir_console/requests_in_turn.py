@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Line(Enum):
-    """Who waits in which line. Where the database has several writers, nobody waits in that of one."""
+    """The lines in which requests wait: `ONE_WRITER` for agents' writes where a database has one writer."""
 
     PEOPLE = "people"
     AGENTS = "agents"

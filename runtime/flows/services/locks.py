@@ -67,7 +67,7 @@ def lock_intent(
     The agent is locked between them where the intent has several steps: a partially executed flow locks it.
     A claim asks for it `with_agent`: no right is withdrawn between its check and its commit. Where results
     label the agent it is locked right after: who locks an intent holds its flow, so that is no other order.
-    `where` it belongs is asked for where the caller does not know it.
+    The database is asked `where` it belongs, unless the caller knows.
     """
     where = where or _where(intent_id)
     if where is None:

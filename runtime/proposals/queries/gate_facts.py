@@ -131,7 +131,8 @@ def list_bundle_digests(cases: Iterable[tuple[Flow, str]]) -> dict[tuple[UUID, s
         (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
     }
     followed = positions.list_bodies([flow.pk for flow, _ in asked])
-    manifests = {flow.agent_id: _manifest_body(flow.agent) for flow, _ in asked}
+    agents = {flow.agent_id: flow.agent for flow, _ in asked}
+    manifests = {pk: granted_kinds.manifest_body(agent) for pk, agent in agents.items()}
     calibrated = [pk for pk, manifest in manifests.items() if _asks_for_maps(_manifest_of(manifest))]
     maps = calibration_maps.list_active_bodies(calibrated) if calibrated else {}
     digests = {}
@@ -152,12 +153,6 @@ def list_rulesets(tenant: str, kind: bytes | None) -> tuple[bytes, ...]:
     names = () if kind is None else stored_documents.kind_of(kind).rulesets
     found, _ = ruleset_versions.compare_named(tenant=tenant, names=names)
     return tuple(ruleset.to_bytes() for ruleset in found)
-
-
-def _manifest_body(agent: Agent) -> bytes | None:
-    row = granted_kinds.active_row(agent)
-    trusted = row is not None and recorded_versions.compare_manifest(agent, row) is None
-    return bytes(row.body) if row is not None and trusted else None
 
 
 def _manifest_of(body: bytes | None) -> ManifestDocument | None:

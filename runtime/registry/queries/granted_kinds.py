@@ -14,10 +14,16 @@ from runtime.registry.queries import recorded_versions, stored_documents
 
 def manifest_of(agent: Agent) -> ManifestDocument | None:
     """The agent's active manifest; None where no person has activated one, or not these bytes."""
+    body = manifest_body(agent)
+    return None if body is None else stored_documents.manifest_of(body)
+
+
+def manifest_body(agent: Agent) -> bytes | None:
+    """The bytes of the same."""
     row = active_row(agent)
     if row is None or recorded_versions.compare_manifest(agent, row) is not None:
         return None
-    return stored_documents.manifest_of(bytes(row.body))
+    return bytes(row.body)
 
 
 def active_row(agent: Agent) -> Manifest | None:

@@ -80,6 +80,7 @@ class DecisionRecord(QuickRow):
         )
         indexes = (
             models.Index(fields=("tenant", "-id"), name="record_recent"),
+            # `record_once` would find them as well, but SQLite would rather walk those of an agent.
             models.Index(fields=("tenant", "dfid", "-id"), name="record_by_flow"),
             models.Index(fields=("tenant", "decision_key", "-id"), name="record_by_decision"),
             models.Index(fields=("tenant", "status", "-id"), name="record_by_status"),

@@ -6,6 +6,8 @@ from django.db import models
 from django.db.models.functions import Length
 from django.db.models.lookups import Exact
 
+from audit.models.fields import RowKeyField
+
 _ONLY = 1
 _HASH_LENGTH = 32
 
@@ -40,7 +42,7 @@ class UnsealedEntry(models.Model):
     Whatever the order of commits, a committed entry is either here or in the tree.
     """
 
-    entry_id = models.BigIntegerField(primary_key=True)
+    entry_id = RowKeyField(primary_key=True)
 
     def __str__(self) -> str:
         return f"{self.entry_id}"

@@ -27,8 +27,18 @@ class Answer(QuickRow):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=("agent", "path", "key"), name="answer_once_per_key"),
-            models.UniqueConstraint(fields=("feed_key", "path", "key"), name="answer_once_per_key_of_feed"),
+            # Each index holds only its own: keys are as good as random, so in the other one too an answer
+            # would have a page to be read and written for it.
+            models.UniqueConstraint(
+                fields=("agent", "path", "key"),
+                condition=models.Q(agent__isnull=False),
+                name="answer_once_per_key",
+            ),
+            models.UniqueConstraint(
+                fields=("feed_key", "path", "key"),
+                condition=models.Q(feed_key__isnull=False),
+                name="answer_once_per_key_of_feed",
+            ),
             models.CheckConstraint(
                 condition=models.Q(agent__isnull=False, feed_key__isnull=True)
                 | models.Q(agent__isnull=True, feed_key__isnull=False),

@@ -109,8 +109,9 @@ class Flow(QuickRow):
             # The newest of all, and those of a time, since ids rise with it.
             models.Index(fields=("tenant", "-dfid"), name="flow_recent"),
             models.Index(fields=("tenant", "reason", "-dfid"), name="flow_by_reason"),
-            models.Index(F("tenant"), TRACE_ID, name="flow_by_trace"),
-            # Most flows have none of these, and cost nothing here.
+            # Most flows have none of these, and cost nothing here. Who asks for a trace says that there is
+            # one, or SQLite does not take the index.
+            models.Index(F("tenant"), TRACE_ID, condition=Q(traceparent__gt=""), name="flow_by_trace"),
             models.Index(fields=("parent",), condition=Q(parent__isnull=False), name="flow_by_parent"),
             models.Index(fields=("root",), condition=Q(root__isnull=False), name="flow_by_root"),
             models.Index(

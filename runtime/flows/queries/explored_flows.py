@@ -102,7 +102,8 @@ def _narrowing(wanted: FlowKeys) -> list[object]:
 def list_of_trace(*, tenant: str, trace_id: str, size: int) -> frozenset[UUID]:
     """The flows of a trace: 32 hexadecimal digits, those of the DFID where the agent sent no trace."""
     # In no order, or SQLite reads all flows in that order to find the few.
-    flows = Flow.objects.of(tenant).alias(trace=TRACE_ID).filter(trace=trace_id).order_by()
+    sent = Flow.objects.of(tenant).filter(traceparent__gt="").order_by()
+    flows = sent.alias(trace=TRACE_ID).filter(trace=trace_id)
     found = set(flows.values_list("pk", flat=True)[:size])
     own = Flow.objects.of(tenant).filter(pk=UUID(trace_id), traceparent="")
     return frozenset(found | set(own.values_list("pk", flat=True)))

@@ -1,5 +1,6 @@
 """The menu of the console."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -7,12 +8,13 @@ from django.urls import get_script_prefix, reverse
 
 from dir_console import demo_control
 
-MOST_ADDRESSES = 256
+MOST_MENUS = 256
+# A title with the word, the name of the address and the icon of each page under it.
+Menu = tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
 # The items beside which something is counted.
 COUNTING = frozenset({"escalations", "reviews", "inbox"})
 
-# The word, the name of the address and the icon of each page.
-SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
+SECTIONS: Menu = (
     (
         "Operate",
         (
@@ -63,7 +65,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
 )
-DEMO: tuple[str, str, str] = ("Demo scenarios", "demo", "play")
+WITH_DEMO: Menu = (*SECTIONS, ("Demo", (("Demo scenarios", "demo", "play"),)))
 HELP: tuple[tuple[str, str, str], ...] = (("Help", "help", "help"), ("Glossary", "glossary", "help"))
 
 
@@ -78,36 +80,48 @@ class Item:
     counts: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """The pages under one title."""
+    """The pages under one title; `is_counted`: something is counted beside one of them.
+
+    Each is made once (`_groups`), so it is known by itself: comparing all of its pages would cost more.
+    """
 
     title: str
     items: tuple[Item, ...]
+    is_counted: bool
 
 
-def groups(path: str) -> list[Group]:
+def groups(path: str) -> Sequence[Group]:
     """The menu of the page at this path."""
-    prefix = get_script_prefix()
-    return [
-        Group(title, tuple(_item(*entry, path=path, prefix=prefix) for entry in entries))
-        for title, entries in menu()
+    prefix, shown = get_script_prefix(), menu()
+    current = [
+        name
+        for name, url in _addresses(shown, prefix)
+        if path == url or (name != "overview" and path.startswith(url))
     ]
+    return _groups(shown, prefix, frozenset(current))
 
 
-def _item(word: str, name: str, icon: str, *, path: str, prefix: str) -> Item:
-    url = _address(name, prefix)
-    is_current = path == url or (name != "overview" and path.startswith(url))
-    return Item(word, url, icon, is_current, name if name in COUNTING else "")
+@lru_cache(maxsize=MOST_MENUS)
+def _groups(shown: Menu, prefix: str, current: frozenset[str]) -> Sequence[Group]:
+    address = dict(_addresses(shown, prefix))
+    made = []
+    for title, entries in shown:
+        items = tuple(
+            Item(word, address[name], icon, name in current, name if name in COUNTING else "")
+            for word, name, icon in entries
+        )
+        made.append(Group(title, items, any(item.counts for item in items)))
+    return tuple(made)
 
 
-@lru_cache(maxsize=MOST_ADDRESSES)
-def _address(name: str, prefix: str) -> str:
-    """The address of a page, written once for each place under which the console is served (`prefix`)."""
-    return reverse(name)
+@lru_cache(maxsize=MOST_MENUS)
+def _addresses(shown: Menu, prefix: str) -> Sequence[tuple[str, str]]:
+    """The pages by name with their addresses, for a place under which the console is served (`prefix`)."""
+    return [(name, reverse(name)) for _, entries in shown for _, name, _ in entries]
 
 
-def menu() -> list[tuple[str, tuple[tuple[str, str, str], ...]]]:
+def menu() -> Menu:
     """The groups of the menu; the demo's page is in it only where the demo runs."""
-    demo = [("Demo", (DEMO,))] if demo_control.is_offered() else []
-    return [*SECTIONS, *demo]
+    return WITH_DEMO if demo_control.is_offered() else SECTIONS

@@ -72,6 +72,7 @@ TEMPLATES = [
                 "dir_console.views.chrome",
             ],
             "builtins": [
+                "dir_console.templatetags.addresses",
                 "dir_console.templatetags.components",
                 "dir_console.templatetags.incidents",
                 "dir_console.templatetags.limits",

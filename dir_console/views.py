@@ -1,5 +1,6 @@
 """The layout context of every page, the overview, and the two health endpoints."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -73,7 +74,7 @@ class Chrome:
         return stop_list.get_stop(tenant=self._tenant)
 
     @cached_property
-    def groups(self) -> list[sections.Group]:
+    def groups(self) -> Sequence[sections.Group]:
         """The menu."""
         return sections.groups(self._request.path)
 

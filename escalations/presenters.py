@@ -3,19 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
-
-from django.urls import reverse
 
 from escalations import contracts, past_outcomes, patterns
 from escalations.evidence_contracts import AnyEvidence, EvidenceDocument, SilenceEvidence
 from escalations.models import Escalation
 from runtime.contracts import states
-from runtime.core.views import labels, query_params
+from runtime.core.views import addresses, labels, query_params
 from runtime.core.views.labels import Badge
 from runtime.kernel import effects, lookalikes
 
+# Compared values that are kept: every refresh of the queue writes those of its rows again.
+MOST_BOUNDS = 2048
 RESOLUTIONS: Mapping[str, Badge] = {
     **{action: Badge(spec.ended_tone, spec.icon, spec.ended) for action, spec in contracts.ACTIONS.items()},
     contracts.State.EXPIRED: Badge("warn", "clock", "Deadline passed"),
@@ -170,7 +171,7 @@ def row(
     is_erased = evidence is None and not is_open and item.flow.erased_at is not None
     return QueueRow(
         id=str(item.pk),
-        url=reverse("escalation", args=[item.pk]) + (f"?{urlencode({'from': query})}" if query else ""),
+        url=addresses.of_page("escalation", item.pk) + (f"?{urlencode({'from': query})}" if query else ""),
         impact=impact,
         badge=labels.badge(labels.IMPACTS, impact),
         effect=() if evidence is None else tuple(segments(evidence)),
@@ -293,6 +294,7 @@ def per_hour(tenths: int | None) -> str:
     return f"{tenths // 10:,}.{tenths % 10}" if tenths else "less than 0.1"
 
 
+@lru_cache(maxsize=MOST_BOUNDS)
 def bound(code: str, value: str, limit: str, unit: str) -> BoundView | None:
     """Build the two compared values of a finding, of one unit (or "").
 

@@ -6,14 +6,18 @@ from functools import lru_cache
 from typing import Any
 
 from django import template
+from django.template.base import Node, Parser, TextNode, Token
+from django.template.context import Context
+from django.template.library import SimpleNode
 from django.template.loader import render_to_string
 from django.templatetags import static as addresses
+from django.urls import get_script_prefix
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
-from django.utils.timezone import is_aware, localtime
+from django.utils.safestring import SafeString, mark_safe
 
 from dir_console import glossary
-from dir_console.sections import Item
+from dir_console.sections import Group, Item
+from escalations.queries import Counts
 from runtime.core.views import times
 
 register = template.Library()
@@ -22,6 +26,11 @@ MOST_ICONS = 256
 MOST_BADGES = 512
 MOST_FILES = 256
 MOST_ITEMS = 256
+MOST_GROUPS = 256
+MOST_MOMENTS = 2048
+MOST_HASHES = 2048
+MOST_TERMS = 256
+MOST_EFFECTS = 2048
 SHORT_HASH = 10
 _HASH = """<button type="button" class="chip" data-copy="{value}" title="{value}">
   <span class="sr">Copy {label} </span>
@@ -42,6 +51,37 @@ def static(path: str) -> str:
 def icon(name: str, size: str = "") -> str:
     """An icon of `static/icons.svg`; each is drawn once, since a page has a hundred."""
     return render_to_string("components/icon.html", {"name": name, "size": size})
+
+
+def _draw_with_the_template(name: str) -> None:
+    """Let a tag be text of the template where its words stand there: half of the icons, and all files.
+
+    Only for a tag that always draws the same for the same words, whoever asks and wherever.
+    """
+    compiled = register.tags[name]
+
+    def compile_tag(parser: Parser, token: Token) -> Node:
+        node: SimpleNode = compiled(parser, token)
+        values = (*node.args, *node.kwargs.values())
+        if node.target_var is not None or any(value.is_var or value.filters for value in values):
+            return node
+        return TextNode(node.render(Context()))
+
+    register.tag(name, compile_tag)
+
+
+_draw_with_the_template("static")
+_draw_with_the_template("icon")
+
+
+@register.simple_tag
+@lru_cache(maxsize=MOST_GROUPS)
+def menu_group(
+    group: Group, number: int, counts: Counts | None = None, to_review: int = 0, in_inbox: int = 0
+) -> str:
+    """A group of the menu, drawn once for each page of it that is the current one, and for each count."""
+    context = {"counts": counts, "to_review": to_review, "in_inbox": in_inbox}
+    return render_to_string("components/menu_group.html", {"group": group, "number": number, **context})
 
 
 @register.simple_tag
@@ -70,16 +110,22 @@ def show_time(at: datetime | None, form: str, none: str = "") -> SafeString:
     """
     if not at:
         return format_html('<span class="faint">{}</span>', none or "never")
+    return mark_safe(f"{_time_tag(at, form)}{times.moment(at, form)}</time>")  # noqa: S308  # a time in words
+
+
+@lru_cache(maxsize=MOST_MOMENTS)
+def _time_tag(at: datetime, form: str) -> SafeString:
+    """What comes before the words of a moment, which alone change while time passes."""
     return format_html(
-        '<time datetime="{}" data-time="{}" title="{}"\n  >{}</time>',
-        (localtime(at) if is_aware(at) else at).isoformat(),
+        '<time datetime="{}" data-time="{}" title="{}"\n  >',
+        times.stamp(at),
         form or "full",
         times.moment(at, "full"),
-        times.moment(at, form),
     )
 
 
 @register.simple_tag(name="hash")
+@lru_cache(maxsize=MOST_HASHES)
 def show_hash(value: str, label: str) -> SafeString:
     """The beginning of a hash, on a button that copies all of it."""
     if not value:
@@ -93,19 +139,36 @@ def show_options(choices: Iterable[tuple[object, str]], chosen: object) -> dict[
     return {"choices": choices, "chosen": chosen}
 
 
-@register.inclusion_tag("components/effect.html", name="effect")
-def show_effect(effect: object) -> dict[str, Any]:
+@register.simple_tag(name="effect")
+def show_effect(effect: Iterable[Any] | None) -> str:
     """The sentence of an effect, with the values that an agent chose set apart from the words of the kind."""
-    return {"effect": effect}
+    return _effect(tuple((piece.text, piece.value) for piece in effect or ()))
 
 
-@register.inclusion_tag("components/terms.html", name="terms")
-def show_terms(*names: str) -> dict[str, Any]:
+@lru_cache(maxsize=MOST_EFFECTS)
+def _effect(pieces: tuple[tuple[str, bool], ...]) -> str:
+    """A page writes it at its head and beside the decision; lists of all kinds write it too."""
+    return render_to_string("components/effect.html", {"pieces": pieces})
+
+
+@register.simple_tag(name="terms")
+def show_terms(*names: str) -> str:
     """Words of the glossary that the page uses, each with its meaning on a click."""
-    return {"terms": [glossary.by_name()[name] for name in names]}
+    return _terms(names, get_script_prefix())
 
 
-@register.inclusion_tag("components/term.html", name="term")
-def show_term(name: str, word: str = "") -> dict[str, Any]:
+@lru_cache(maxsize=MOST_TERMS)
+def _terms(names: tuple[str, ...], prefix: str) -> str:
+    """They are drawn once for each place under which the console is served (`prefix`)."""
+    return render_to_string("components/terms.html", {"terms": [glossary.by_name()[name] for name in names]})
+
+
+@register.simple_tag(name="term")
+def show_term(name: str, word: str = "") -> str:
     """A word of the glossary in a text, explained on a click; `word` is how the text writes it."""
-    return {"term": glossary.by_name()[name], "word": word or name}
+    return _term(name, word or name, get_script_prefix())
+
+
+@lru_cache(maxsize=MOST_TERMS)
+def _term(name: str, word: str, prefix: str) -> str:
+    return render_to_string("components/term.html", {"term": glossary.by_name()[name], "word": word})

@@ -5,11 +5,11 @@ from urllib.parse import urlencode
 
 from django import template
 from django.template.context import RequestContext
-from django.urls import reverse
 
 from audit.access.permissions import may, tenant_of
 from audit.access.roles import Permission
 from runtime.contracts.incident import LinkKind
+from runtime.core.views import addresses
 from runtime.incidents.queries import incident_list
 from runtime.incidents.views import incident_pages
 
@@ -24,5 +24,7 @@ def incidents_about(context: RequestContext, kind: str, ref: object) -> dict[str
     asked = urlencode({of.value.lower(): str(ref)})
     return {
         "rows": [incident_pages.row(incident) for incident in rows],
-        "open_url": f"{reverse('new-incident')}?{asked}" if may(user, Permission.WORK_INCIDENTS) else "",
+        "open_url": f"{addresses.of_page('new-incident')}?{asked}"
+        if may(user, Permission.WORK_INCIDENTS)
+        else "",
     }

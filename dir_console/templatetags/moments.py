@@ -5,5 +5,5 @@ from django import template
 from runtime.core.views import times
 
 register = template.Library()
-for show in (times.moment, times.left, times.urgency):
+for show in (times.moment, times.stamp, times.left, times.urgency):
     register.filter(show.__name__, show)

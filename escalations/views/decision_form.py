@@ -49,13 +49,17 @@ class ActionChoice:
     """One action as the page offers it; `why` says why it is not allowed, `parts` what its form asks for."""
 
     action: Action
-    spec: contracts.ActionSpec
     hint: str
     button: str
     parts: str
     why: str
     chosen: bool
-    follows: Sequence[str]
+    follows: tuple[str, ...]
+
+    @property
+    def spec(self) -> contracts.ActionSpec:
+        """What the action is, on every page."""
+        return self.action.spec
 
 
 def context(
@@ -211,11 +215,10 @@ def _choice(
     typed = ("typed",) if policy.is_typed_again(action, situation) else ()
     return ActionChoice(
         action=action,
-        spec=spec,
         hint=words.hint,
         button=STOP_AND_UNDO if policy.undoes_steps(action, situation) else words.button,
         parts=" ".join((*spec.parts, *typed)),
         why=why,
         chosen=not why and kept.get("action") == action,
-        follows=() if why else follows,
+        follows=() if why else tuple(follows),
     )

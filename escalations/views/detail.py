@@ -62,6 +62,10 @@ PARTS: Mapping[str, str] = {"clock": "_clock.html", "claim": "_claim.html", "ove
 JUST_NOW = timedelta(minutes=15)
 # Rules whose fields are looked through once for the same bytes.
 MOST_BUNDLES = 64
+# What the templates ask for of what was entered: a name that is not there would be looked for at length.
+NOTHING_ENTERED = dict.fromkeys(
+    ("params", "conditions", "receipt", "question", "typed_again", "justification", "checked"), ""
+)
 COUNTING = frozenset({contracts.DecisionState.IN_EFFECT, contracts.DecisionState.AWAITING_SECOND})
 
 
@@ -145,12 +149,15 @@ def page(
         "after_choices": queue_walk.AFTER_WORDS.items(),
         "after_chosen": queue_walk.choice_of(request),
         **asked,
+        # Of these at most one is there; a name that no part gives would be looked for through all of them.
+        "silence": None,
+        "interrupt": None,
         **_about(escalation, basis),
         "untrusted": basis.mismatches,
         "history": _history(escalation),
         "problem": problem,
         "answered": answered,
-        "entered": kept,
+        "entered": {**NOTHING_ENTERED, **kept},
         **_decision(escalation, basis),
         "firsts": two_people.list_ended(escalation, basis.known),
         **decision_form.context(request, escalation, basis, kept, questions_asked=len(asked["asked"])),
@@ -169,7 +176,7 @@ def _about(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str, A
     if isinstance(shown, InterruptEvidence):
         return {"interrupt": interrupt_view.read(shown, body=basis.body)}
     if shown is None or escalation.proposal is None:
-        return {"silence": None}
+        return {}
     before = None
     if shown.revision > 1:
         before = comparing.read_revision(escalation, known, shown.revision - 1)

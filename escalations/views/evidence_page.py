@@ -143,7 +143,7 @@ class EvidenceView:
     reversible: bool
     undo: Sequence[str]
     crossed: Sequence[FindingView]
-    passed: Sequence[str]
+    passed: tuple[str, ...]
     facts: Sequence[FactRow]
     other_facts: Sequence[FactRow]
     params: Sequence[tuple[str, str]]
@@ -201,7 +201,7 @@ def read(evidence: JudgedEvidence, *, body: bytes, live: LiveFacts = NOTHING_LIV
             )
             for item in _by_weight(evidence)
         ],
-        passed=list(dict.fromkeys(passed)),
+        passed=tuple(dict.fromkeys(passed)),
         facts=[fact for fact in facts if fact.depended_on],
         other_facts=[fact for fact in facts if not fact.depended_on],
         params=proposal_presenters.pairs(asked.params, units.params),
@@ -281,6 +281,9 @@ def stated(
     figures: Sequence[FigureShown], params_schema: Mapping[str, Any], units: Mapping[str, str]
 ) -> list[StatementView]:
     """List the figures whose stated value is missing or differs from the calculated one."""
+    differing = [item for item in figures if item.stated != item.live]
+    if not differing:
+        return []
     properties = params_schema.get("properties", {})
     fields = {field.name for field in schema_form.fields(params_schema, {}, None)}
     return [
@@ -293,8 +296,7 @@ def stated(
             value=_text(item.live),
             put_in=f"{item.param}={_text(item.live)}" if name in fields else "",
         )
-        for item in figures
-        if item.stated != item.live
+        for item in differing
         for unit in [units.get(item.param, "")]
     ]
 

@@ -45,7 +45,7 @@ class Select:
 
     name: str
     label: str
-    options: Sequence[Option]
+    options: tuple[Option, ...]
     any_word: str = "Any"
 
 
@@ -155,11 +155,11 @@ def _counted(name: str, label: str, found: Sequence[tuple[str, str, int]], chose
     ]
     if chosen and not any(option.chosen for option in options):
         options.append(Option(value=chosen, word=f"{effects.visible(chosen)} (0)", chosen=True))
-    return Select(name=name, label=label, options=options)
+    return Select(name=name, label=label, options=tuple(options))
 
 
 def _fixed(
     name: str, label: str, found: Sequence[tuple[str, str]], chosen: str, *, any_word: str = "Any"
 ) -> Select:
-    options = [Option(value=value, word=word, chosen=value == chosen) for value, word in found]
+    options = tuple(Option(value=value, word=word, chosen=value == chosen) for value, word in found)
     return Select(name=name, label=label, options=options, any_word=any_word)

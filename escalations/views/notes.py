@@ -9,7 +9,6 @@ from uuid import UUID
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
-from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from audit import actors
@@ -21,7 +20,7 @@ from escalations.services import notes
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import transactions
-from runtime.core.views import error_page
+from runtime.core.views import addresses, error_page
 from runtime.flows.models import Flow
 from runtime.registry.models import Agent
 
@@ -47,8 +46,8 @@ def flow_subject(tenant: str, dfid: UUID) -> NoteSubject:
         tenant=tenant,
         stream=str(dfid),
         about=f"Flow {dfid}",
-        page_url=reverse("flow", args=[dfid]),
-        notes_url=reverse("flow-notes", args=[dfid]),
+        page_url=addresses.of_page("flow", dfid),
+        notes_url=addresses.of_page("flow-notes", dfid),
         write=partial(notes.write_on_flow, tenant=tenant, dfid=dfid),
     )
 
@@ -60,8 +59,8 @@ def escalation_subject(escalation: Escalation) -> NoteSubject:
         tenant=tenant,
         stream=str(escalation.flow_id),
         about=f"Escalation {pk}",
-        page_url=reverse("escalation", args=[pk]),
-        notes_url=reverse("escalation-notes", args=[pk]),
+        page_url=addresses.of_page("escalation", pk),
+        notes_url=addresses.of_page("escalation-notes", pk),
         write=partial(notes.write_on_escalation, tenant=tenant, escalation_id=pk),
     )
 
@@ -72,8 +71,8 @@ def agent_subject(tenant: str, agent_id: str) -> NoteSubject:
         tenant=tenant,
         stream=actors.agent(agent_id),
         about=f"Agent {agent_id}",
-        page_url=reverse("agent", args=[agent_id]),
-        notes_url=reverse("agent-notes", args=[agent_id]),
+        page_url=addresses.of_page("agent", agent_id),
+        notes_url=addresses.of_page("agent-notes", agent_id),
         write=partial(notes.write_on_agent, tenant=tenant, agent_id=agent_id),
     )
 

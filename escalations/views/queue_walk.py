@@ -12,11 +12,11 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 
 from audit.access.permissions import tenant_of
 from escalations import queries, queue_filter
 from escalations.views import queue_judging
+from runtime.core.views import addresses
 
 COOKIE = "dir_after_decision"
 COOKIE_AGE_S = 365 * 24 * 3600
@@ -110,13 +110,13 @@ def item_url(escalation_id: UUID, query: str, *, done: UUID | None = None) -> st
     """Write the address of a decision page in its queue; `done` is the item that was just decided."""
     carried = {"from": query, "done": "" if done is None else str(done)}
     text = urlencode({name: value for name, value in carried.items() if value})
-    address = reverse("escalation", args=[escalation_id])
+    address = addresses.of_page("escalation", escalation_id)
     return f"{address}?{text}" if text else address
 
 
 def queue_url(query: str) -> str:
     """Write the address of the queue with its filter."""
-    address = reverse("escalations")
+    address = addresses.of_page("escalations")
     return f"{address}?{query}" if query else address
 
 

@@ -24,6 +24,13 @@ def moment(at: datetime, form: str) -> str:
             return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def stamp(at: datetime | None) -> str:
+    """A moment as programs read it, in the time zone of the console; empty where there is none."""
+    if at is None:
+        return ""
+    return (timezone.localtime(at) if timezone.is_aware(at) else at).isoformat()
+
+
 def left(at: datetime) -> str:
     """How long it is until a moment, in its two largest units."""
     seconds = round((at - timezone.now()) / _SECOND)

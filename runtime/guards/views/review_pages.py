@@ -23,6 +23,7 @@ from runtime.contracts.guard import (
     text,
 )
 from runtime.contracts.problem import Problem
+from runtime.contracts.verdict import Segment
 from runtime.contracts.workflow import INTERRUPT
 from runtime.core import clock, mismatches, paging
 from runtime.core.views import error_page, labels, query_params
@@ -250,10 +251,11 @@ def _of_guard(review: Review, proposal: Proposal) -> dict[str, Any]:
         recorded_guards.compare_findings(review),
     )
     names = people.names_of([review.reviewed_by, proposal.author])
+    verdict = canonical.decode(bytes(proposal.verdict.body))
     return {
         "findings": _findings(review),
         "proposal": proposal_presenters.shown(proposal, names),
-        "effect": canonical.decode(bytes(proposal.verdict.body))["effect"],
+        "effect": [Segment.model_validate(part) for part in verdict["effect"]],
         "reviewed_by": labels.actor_words(review.reviewed_by, names),
     }
 

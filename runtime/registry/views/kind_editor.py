@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from audit.access.permissions import actor_of, require, tenant_of
 from audit.access.roles import Permission
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.verdict import VerdictDocument
+from runtime.contracts.verdict import Segment, VerdictDocument
 from runtime.core.views import labels
 from runtime.kernel import effects, versions
 from runtime.proposals.queries import policy_dry_run
@@ -143,7 +143,7 @@ def _preview(tenant: str, contract: KindDocument) -> dict[str, Any]:
     return {
         "fields": schema_form.fields(contract.params_schema, asked, None),
         "effect": [
-            {"text": piece[-1], "value": piece[0] == "value"}
+            Segment(text=piece[-1], value=piece[0] == "value")
             for piece in effects.render(contract.effect, asked)
         ]
         if rows

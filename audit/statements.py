@@ -242,7 +242,7 @@ def _reader_of_models(compiler: SQLCompiler) -> Callable[[Sequence[Any]], list[A
     related = get_related_populators(told, compiler.select, connection.alias)  # type: ignore[call-arg]
     statement_rows.make_quickly(related)
     converted, make = statement_rows.converter(compiler), statement_rows.maker(told["model"], names)
-    alias = connection.alias
+    annotated, alias = tuple(compiler.annotation_col_map.items()), connection.alias
 
     def read(rows: Sequence[Any]) -> list[Any]:
         found = []
@@ -250,6 +250,8 @@ def _reader_of_models(compiler: SQLCompiler) -> Callable[[Sequence[Any]], list[A
             made = make(alias, row[columns])
             for populator in related:
                 populator.populate(row, made)
+            for name, place in annotated:
+                setattr(made, name, row[place])
             found.append(made)
         return found
 

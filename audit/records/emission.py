@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from audit import canonical, cells, chain, statements
 from audit.events import Event, Kind, RecordEmitted
@@ -103,31 +103,37 @@ def newest(*, tenant: str, dfid: UUID, head_seq: int, find_rules: FindRules) -> 
     """The newest record of a flow up to this entry, as its entry names it."""
     newest_first = _newest_first(tenant, dfid, head_seq)
     since = list[Said]()
-    for entry in newest_first:
+    for entry, emitted in newest_first:
         if entry.kind == Kind.RECORD_EMITTED:
+            record = _stored(emitted, entry)
             break
         since.append(entry)
     else:
         return Newest(None, GENESIS, since[::-1])
-    record = _stored(tenant, dfid, entry)
     if record is None:
         # The row is not what its entry says, which is for `verify_ledger` to tell; the entries still stand.
         last_version = str(entry.payload["fold_version"])
-        record = _folded_again(dfid, [*newest_first][::-1], find_rules, last_version=last_version)
+        entries = [entry for entry, _ in newest_first][::-1]
+        record = _folded_again(dfid, entries, find_rules, last_version=last_version)
     return Newest(record, entry.payload["record_hash"], since[::-1])
 
 
-def _newest_first(tenant: str, dfid: UUID, head_seq: int) -> Iterator[Said]:
-    """The entries of a flow, read page by page and decoded as they are asked for."""
+def _newest_first(tenant: str, dfid: UUID, head_seq: int) -> Iterator[tuple[Said, Any]]:
+    """The entries of a flow, read page by page and decoded as they are asked for, each with its record."""
     while head_seq > 0:
-        page = _BODIES.rows(tenant=tenant, stream=str(dfid), after=head_seq - _AT_ONCE, until=head_seq)
-        yield from (said_of(bytes(body)) for body in page)
-        head_seq -= _AT_ONCE
+        after = head_seq - _AT_ONCE
+        page = _BODIES.rows(tenant=tenant, stream=str(dfid), dfid=dfid, after=after, until=head_seq)
+        yield from ((said_of(bytes(body)), emitted) for body, emitted in page)
+        head_seq = after
 
 
-def _bodies(*, tenant: str, stream: str, after: int, until: int) -> QuerySet[LedgerEntry, Any]:
+def _bodies(
+    *, tenant: str, stream: str, dfid: UUID, after: int, until: int
+) -> QuerySet[LedgerEntry, tuple[Any, Any]]:
+    """Each with the bytes of the record that it is about, if any: that is folded up to the entry before."""
     entries = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq__gt=after, seq__lte=until)
-    return entries.order_by("-seq").values_list("body", flat=True)
+    record = DecisionRecord.objects.filter(tenant=tenant, dfid=dfid, seq=OuterRef("seq") - 1)
+    return entries.order_by("-seq").values_list("body", Subquery(record.values("body")))
 
 
 _BODIES: Final = statements.Read(_bodies)
@@ -150,22 +156,14 @@ def _folded_again(
     return fold.fold(dfid=str(dfid), previous=record, entries=since, rules=find_rules, version=version)
 
 
-def _stored(tenant: str, dfid: UUID, entry: Said) -> dict[str, Any] | None:
+def _stored(stored: Any, entry: Said) -> dict[str, Any] | None:
     """The record that an entry is about; None where what is stored is not that."""
-    body = cells.bytes_of(_RECORD.first(tenant=tenant, dfid=dfid, seq=entry.seq - 1)) or b""
     try:
-        record = canonical.decode(body)
+        record = canonical.decode(cells.bytes_of(stored) or b"")
         same = fold.record_hash(record) == entry.payload["record_hash"]
     except (canonical.CanonicalError, TypeError, KeyError):
         return None
     return record if same else None
-
-
-def _record(*, tenant: str, dfid: UUID, seq: int) -> QuerySet[DecisionRecord, Any]:
-    return DecisionRecord.objects.filter(tenant=tenant, dfid=dfid, seq=seq).values_list("body", flat=True)
-
-
-_RECORD: Final = statements.Read(_record)
 
 
 def said_of(body: bytes) -> Said:

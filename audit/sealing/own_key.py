@@ -7,6 +7,7 @@ signed is signed by `signer`, which knows when the key ends and asks the databas
 """
 
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -52,6 +53,18 @@ def require_until(*, tenant: str, at: datetime) -> None:
     key_id, until = signing.signer().key_id, _ends_at(tenant)
     if until is not None and at >= until:
         raise KeyEndedError(key_id, until)
+
+
+def require_for_call(*, tenant: str, now: Callable[[], datetime]) -> None:
+    """Do nothing where the key of this process counts until the result of a call that begins now is recorded.
+
+    `now` is asked only of a key that has an end: it may cost a question to the database.
+
+    Raises:
+        KeyEndedError: it ends before.
+    """
+    if _ends_at(tenant) is not None:
+        require_until(tenant=tenant, at=now() + LAST_CALL)
 
 
 def forget() -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
@@ -25,6 +25,7 @@ from runtime.flows.queries import due_intents
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent
 from runtime.stops.services import call_gate, stops
 from runtime.workers import embedded
 from tests.support import misbehaving_targets, trading_desk
@@ -74,6 +75,30 @@ def test_eight_workers_on_one_intent_make_one_call(real_db: str, target: misbeha
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
     assert trading_desk.attempts(intent_id) == [AttemptState.SUCCEEDED]
     assert isinstance(verify_database(), Whole)
+
+
+def test_a_claim_that_waits_for_its_agent_does_not_keep_the_intent(
+    real_db: str, target: misbehaving_targets.StandIn
+) -> None:
+    """Whoever wakes what waits for a target locks intents without their flows: a claim locks its own last."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite locks no rows")
+    intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
+
+    def is_waited_for() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+            )
+            return cursor.fetchone() is not None
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        with transaction.atomic():
+            Agent.objects.select_for_update(no_key=True).get(agent_id=trading_desk.AGENT)
+            waiting = pool.submit(race, 1, lambda number: attempt(intent_id, number))
+            until(is_waited_for)
+            assert Intent.objects.select_for_update(nowait=True).get().pk == intent_id
+        assert waiting.result() == [AttemptStatus.SUCCEEDED]
 
 
 def test_many_workers_on_many_intents_call_each_once(

@@ -33,7 +33,7 @@ def test_a_database_that_fails_before_the_first_byte_leaves_no_doubt(
 
     def look(*, agent_pk: int) -> due_intents.AgentStanding:
         looks[0] += 1
-        if looks[0] == 2:  # the claim looks first, then the gate
+        if looks[0] == 1:  # as the gate looks; the claim asks otherwise
             raise failure("the connection is gone")
         return standing(agent_pk=agent_pk)
 

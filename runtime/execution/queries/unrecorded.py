@@ -26,12 +26,14 @@ _TAKEN_AS_REFUSED = Q(
 )
 
 
-def may_have_happened(*, intent: Intent, key: str) -> bool:
-    """Whether the next call of an intent, under this key, has to be called in doubt before it is made."""
+def may_have_happened(*, intent: Intent, key: str, restored_at: datetime | None) -> bool:
+    """Whether the next call of an intent, under this key, has to be called in doubt before it is made.
+
+    `restored_at` is of the epoch that ended last since the intent was made (`get_restored_at`).
+    """
     if intent.purpose != Purpose.CALL:
         return False
     calls = Attempt.objects.filter(intent=intent, target_key=key)
-    restored_at = _RESTORED_AT.first(since=intent.created_at)
     # All that was live is in doubt since the restore, so that a RESUME without a call after it is newer.
     is_resumed = 0 < intent.attempts == intent.answered
     if restored_at is not None and not is_resumed and not calls.filter(started_at__gte=restored_at).exists():
@@ -43,12 +45,18 @@ def may_have_happened(*, intent: Intent, key: str) -> bool:
     return number is not None and not calls.filter(state=AttemptState.UNKNOWN, number__gt=number).exists()
 
 
-def _restored_at(*, since: datetime) -> QuerySet[Epoch, datetime | None]:
+def get_restored_at(intent: Intent) -> datetime | None:
+    """When the epoch was restored that ended last since an intent was made; None where none has."""
+    return _RESTORED_AT.first(since=intent.created_at)
+
+
+def last_restored(*, since: datetime) -> QuerySet[Epoch, datetime | None]:
+    """The same for a query."""
     ended = Epoch.objects.filter(ended_at__gt=since).order_by("-number")
     return ended.values_list("restored_at", flat=True)[:1]
 
 
-_RESTORED_AT: Final = statements.Read(_restored_at)
+_RESTORED_AT: Final = statements.Read(last_restored)
 
 
 def list_taken_as_refused(*, tenant: str, limit: int) -> list[UUID]:

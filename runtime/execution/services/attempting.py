@@ -107,7 +107,7 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
         transactions.BusyError: when the rows were too contended to claim; nothing has happened then.
         own_key.KeyEndedError: when the key of this process ends before a result could be recorded; the same.
     """
-    own_key.require_until(tenant=settings.DIR_TENANT, at=clock.now() + own_key.LAST_CALL)
+    own_key.require_for_call(tenant=settings.DIR_TENANT, now=clock.now)
     # Before the claim, so that what is left of the lease is never thought longer than it is.
     asked_at_s = time.monotonic()
     held_claims.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
@@ -131,7 +131,7 @@ def take_together(intent_ids: Sequence[UUID], *, owner: str, wait_ms: int | None
     for intent_id in intent_ids:
         held_claims.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
     try:
-        own_key.require_until(tenant=settings.DIR_TENANT, at=clock.now() + own_key.LAST_CALL)
+        own_key.require_for_call(tenant=settings.DIR_TENANT, now=clock.now)
         claims = transactions.try_once(
             lambda: claiming.claim_together(intent_ids, owner=owner),
             wait_ms=TOGETHER_WAIT_MS if wait_ms is None else wait_ms,

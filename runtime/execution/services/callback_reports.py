@@ -181,7 +181,7 @@ def expire_of(intent_id: UUID) -> bool:
 def _lock(pk: int) -> _Locked | None:
     """Lock a callback for this transaction, after its flow, agent and intent."""
     known = TargetCallback.objects.filter(pk=pk).values_list("intent_id", flat=True).first()
-    found = None if known is None else locks.lock_intent(intent_id=known, with_agent=True)
+    found = None if known is None else locks.lock_with_agent(intent_id=known)
     if found is None:
         return None
     flow, intent = found

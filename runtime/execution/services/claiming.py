@@ -28,7 +28,8 @@ from runtime.contracts.verdict import Finding, StepRequest
 from runtime.core import clock, mismatches, transactions
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import boots, epochs
-from runtime.execution.queries import unrecorded
+from runtime.execution.queries import claim_facts, unrecorded
+from runtime.execution.queries.claim_facts import ClaimFacts
 from runtime.execution.services import (
     approval_proofs,
     call_places,
@@ -42,8 +43,8 @@ from runtime.execution.services import (
 )
 from runtime.execution.services.call_places import CallPlace
 from runtime.execution.services.circuit import Admitted
-from runtime.flows.models import Attempt, Flow, Intent, Verdict
-from runtime.flows.queries import calls_in_doubt, due_intents, recorded_flow, saga_progress
+from runtime.flows.models import Attempt, Flow, Intent
+from runtime.flows.queries import recorded_flow, saga_progress
 from runtime.flows.queries.intent_plan import CurrentCall, IntentPlan
 from runtime.flows.queries.recorded_flow import RecordedFlow
 from runtime.flows.services import locks
@@ -113,7 +114,7 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | ClaimRefused:
     undoes a step, and what asks about one, is checked only for a stop: the flow is partially executed until
     it has been made.
     """
-    found = locks.lock_intent(intent_id=intent_id, with_agent=True)
+    found = locks.lock_with_agent(intent_id=intent_id)
     if found is None:
         return ClaimRefused(status="NOT_DUE", detail="UNKNOWN")
     return _refuse_everything() or _claim_locked(*found, owner=owner)
@@ -133,17 +134,18 @@ def _refuse_everything() -> ClaimRefused | None:
     """What keeps this process from any claim."""
     if boots.is_superseded():
         return ClaimRefused(status="NOT_DUE", detail="SUPERSEDED")
-    if current_epoch.is_recovering() or epochs.is_older():
-        return ClaimRefused(status="HELD", detail=current_epoch.RECOVERY)
-    return None
+    return ClaimRefused(status="HELD", detail=current_epoch.RECOVERY) if epochs.is_older() else None
 
 
 def _claim_locked(flow: Flow, intent: Intent, *, owner: str) -> Claimed | ClaimRefused:
+    facts = claim_facts.look(flow, intent)
+    if facts.standing.stopped_by == current_epoch.RECOVERY:
+        return ClaimRefused(status="HELD", detail=current_epoch.RECOVERY)
     with statements.together():
-        return _judge_locked(flow, intent, owner)
+        return _judge_locked(flow, intent, facts, owner)
 
 
-def _judge_locked(flow: Flow, intent: Intent, owner: str) -> Claimed | ClaimRefused:
+def _judge_locked(flow: Flow, intent: Intent, facts: ClaimFacts, owner: str) -> Claimed | ClaimRefused:
     journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     if intent.state not in LIVE_INTENTS:
         return ClaimRefused(status="ENDED", detail=intent.state)
@@ -157,13 +159,16 @@ def _judge_locked(flow: Flow, intent: Intent, owner: str) -> Claimed | ClaimRefu
         _refuse_put_back(journal, intent, recorded)
         or _refuse_tampered(journal, intent, plan, recorded)
         or (ClaimRefused(status=UNRELEASED) if intent.undo else None)
-        or _refuse_unrecorded(intent, current)
-        or _refuse_late_or_held(journal, intent, plan)
+        or _refuse_unrecorded(intent, current, facts)
+        or _refuse_late_or_held(journal, intent, plan, facts)
     )
     if refused is not None:
         return refused
     if current is None:
         return _end(journal, intent, plan, status="BLOCKED", code=Reason.RENDERING_FAILED)
+    if facts.is_contradicted and _has_window(intent):
+        # What it was to replace has taken effect after all: with this call there would be two.
+        return _block(journal, intent, plan, reason=Reason.EFFECT_CONTRADICTED)
     return _admit(journal, intent, plan, recorded=recorded, current=current, owner=owner)
 
 
@@ -185,7 +190,7 @@ def _refuse_tampered(
     found = recorded.compare_intent(intent)
     if found is None:
         return None
-    [verdict] = _VERDICT.rows(proposal=intent.proposal_id)
+    verdict = claim_facts.get_verdict(intent)
     journal.add(found.event())
     if (beside := recorded.compare_verdict(verdict)) is not None:
         # What a person would be shown of it cannot be trusted either.
@@ -194,11 +199,13 @@ def _refuse_tampered(
     return _block(journal, intent, plan, reason=Reason.TAMPERED)
 
 
-def _refuse_unrecorded(intent: Intent, current: CurrentCall | None) -> ClaimRefused | None:
+def _refuse_unrecorded(intent: Intent, current: CurrentCall | None, facts: ClaimFacts) -> ClaimRefused | None:
     """Asked before the window is: what may have happened does not simply expire."""
-    if current is None or not unrecorded.may_have_happened(intent=intent, key=current.step.key):
+    if current is None:
         return None
-    return ClaimRefused(status=UNRECORDED)
+    key, restored_at = current.step.key, facts.restored_at
+    happened = unrecorded.may_have_happened(intent=intent, key=key, restored_at=restored_at)
+    return ClaimRefused(status=UNRECORDED) if happened else None
 
 
 def _block(journal: Journal, intent: Intent, plan: IntentPlan, *, reason: Reason) -> ClaimRefused:
@@ -218,9 +225,6 @@ def _admit(
     owner: str,
 ) -> Claimed | ClaimRefused:
     """The last hurdles before a claim: the target's circuit, then everything that may have changed."""
-    if _has_window(intent) and calls_in_doubt.is_flow_contradicted(flow=journal.flow):
-        # What it was to replace has taken effect after all: with this call there would be two.
-        return _block(journal, intent, plan, reason=Reason.EFFECT_CONTRADICTED)
     where = call_places.find(recorded, intent, current.step)
     place, refused = where.place, _refuse_place(journal, intent, plan, where)
     if refused is not None:
@@ -315,31 +319,32 @@ def _has_window(intent: Intent) -> bool:
     return intent.direction == Direction.FORWARD and intent.purpose == Purpose.CALL
 
 
-def _refuse_late_or_held(journal: Journal, intent: Intent, plan: IntentPlan) -> ClaimRefused | None:
+def _refuse_late_or_held(
+    journal: Journal, intent: Intent, plan: IntentPlan, facts: ClaimFacts
+) -> ClaimRefused | None:
     """A call whose window has ended is not made; one whose agent is stopped or held waits."""
     has_window = _has_window(intent)
     if has_window and journal.at >= intent.valid_until:
         return _end(
             journal, intent, plan, status="EXPIRED", code=Reason.EXPIRED, outcome=OutcomeStatus.EXPIRED
         )
-    standing = due_intents.get_standing(agent_pk=journal.flow.agent_id)
-    held_by = standing.held_by if has_window else standing.stopped_by
+    held_by = facts.standing.held_by if has_window else facts.standing.stopped_by
     if held_by is not None:
         return ClaimRefused(status="HELD", detail=held_by)
-    if has_window and (held := _refuse_read_only(journal)) is not None:
+    if has_window and (held := _refuse_read_only(journal, facts)) is not None:
         return held
-    if has_window and standing.status is AgentStatus.RETIRED:
+    if has_window and facts.standing.status is AgentStatus.RETIRED:
         return _end(journal, intent, plan, status="BLOCKED", code=Reason.AGENT_RETIRED)
     return None
 
 
-def _refuse_read_only(journal: Journal) -> ClaimRefused | None:
+def _refuse_read_only(journal: Journal, facts: ClaimFacts) -> ClaimRefused | None:
     """A call of an agent whose level the ledger records as READ_ONLY waits, whatever its row says.
 
     The row is put back as recorded: due intents are chosen by it.
     """
     flow = journal.flow
-    level, unlike = autonomy.restore(flow.agent)
+    level, unlike = autonomy.restore(flow.agent, facts.level)
     # Of an entry that cannot be read there is nothing to put back: told once, not at each try.
     unsaid = mismatches.list_unsaid(unlike, tenant=flow.tenant, stream=str(flow.dfid))
     journal.add(*(mismatch.event() for mismatch in unsaid))
@@ -357,7 +362,7 @@ def _blocking_reason(
     What turns back comes before what pauses: no person is asked about what cannot go on. What it claims of
     resources is pinned when all holds.
     """
-    [verdict] = _VERDICT.rows(proposal=intent.proposal_id)
+    verdict = claim_facts.get_verdict(intent)
     unproved = approval_proofs.refuse_unproved(journal, intent, verdict, recorded)
     if unproved is not None:
         return unproved
@@ -444,10 +449,6 @@ def _take(
     )
 
 
-def _verdict(*, proposal: UUID) -> QuerySet[Verdict]:
-    return Verdict.objects.select_related("bundle").filter(pk=proposal)
-
-
 def _claimed(
     *, intent: UUID, tried: int, number: int, owner: str, lease_until: datetime
 ) -> tuple[QuerySet[Intent], dict[str, Any]]:
@@ -456,7 +457,6 @@ def _claimed(
     return waiting, {**claimed, "lease_owner": owner, "lease_until": lease_until}
 
 
-_VERDICT: Final = statements.Read(_verdict)
 _CLAIMED: Final = statements.Change(_claimed)
 
 

@@ -130,7 +130,7 @@ def open_task(journal: Journal, intent: Intent, step: StepRequest) -> HumanTask:
 def lock_task(*, task_id: UUID, tenant: str) -> LockedTask | None:
     """Lock a task for this transaction, after its flow, agent and intent; None where the tenant has none."""
     known = HumanTask.objects.of(tenant).filter(pk=task_id).values_list("intent_id", flat=True).first()
-    found = None if known is None else locks.lock_intent(intent_id=known, with_agent=True)
+    found = None if known is None else locks.lock_with_agent(intent_id=known)
     if found is None:
         return None
     flow, intent = found

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from audit import actors, canonical, events, ledger, statements
 from audit.payload_keys import PayloadClass
@@ -260,7 +260,7 @@ def _record(
         result_rules.record_asked(journal, intent, plan, after.asked)
     _change(intent, state=intent_records.ENDED_BY[status], finished_at=journal.at)
     # From the first attempt to this moment; 0 where nothing was ever tried.
-    began_at = _BEGAN_AT.first(intent=intent.pk)
+    [(began_at, world_version)] = _BEGAN_AT_AND_WORLD.rows(intent=intent.pk, tenant=intent.tenant)
     outcome = Outcome(
         intent=intent,
         status=status,
@@ -284,7 +284,7 @@ def _record(
             deviations=len(listed),
             outcome_digest=intent_records.outcome_digest(outcome),
             deviations_commitment=_commit(intent, listed) if checked else None,
-            world_version_id=world.last_version(intent.tenant),
+            world_version_id=world_version or 0,
         )
     )
     if intent.attempts or receipt is not None:
@@ -333,10 +333,13 @@ def _changed(*, pk: UUID, before: str, tried: int, **columns: Any) -> tuple[Quer
     return rows, {"lease_owner": "", "lease_until": None, **columns}
 
 
-def _began_at(*, intent: UUID) -> QuerySet[Attempt, datetime]:
-    calls = Attempt.objects.filter(intent=intent).order_by("number")
-    return calls.values_list("started_at", flat=True)[:1]
+def _began_at_and_world(*, intent: UUID, tenant: str) -> QuerySet[Intent, tuple[datetime | None, int | None]]:
+    calls = Attempt.objects.filter(intent=OuterRef("pk")).order_by("number")
+    began_at = Subquery(calls.values("started_at")[:1])
+    return Intent.objects.filter(pk=intent).values_list(
+        began_at, Subquery(world.last_numbered(tenant=tenant))
+    )
 
 
 _CHANGED: Final = statements.Change(_changed)
-_BEGAN_AT: Final = statements.Read(_began_at)
+_BEGAN_AT_AND_WORLD: Final = statements.Read(_began_at_and_world)

@@ -70,7 +70,8 @@ def put_in_doubt(intent_id: UUID) -> bool:
     current = IntentPlan.of(intent).current(intent)
     if current is None or intent.state not in _MOVABLE:
         return False
-    if not unrecorded.may_have_happened(intent=intent, key=current.step.key):
+    restored_at = unrecorded.get_restored_at(intent)
+    if not unrecorded.may_have_happened(intent=intent, key=current.step.key, restored_at=restored_at):
         return False
     return treat_as_lost(flow, intent)
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, assert_never
-from uuid import UUID
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -133,6 +132,7 @@ def follow_result(
                 recorded_by=actors.SYSTEM,
                 valid_until=valid_until,
                 are_facts_written=asked.are_facts_written,
+                may_be_in_doubt=tried.in_doubt,
             )
         case RetryAt():
             intent_transitions.schedule_retry(intent, again=action)
@@ -261,23 +261,17 @@ def _wait_again(journal: Journal, intent: Intent) -> None:
 
 
 def _reopen(claim: Claimed) -> tuple[Journal, Intent, Attempt]:
-    found = locks.lock_intent(intent_id=claim.intent_id, where=claim.where)
+    found = locks.lock_attempt(intent_id=claim.intent_id, number=claim.number, where=claim.where)
     if found is None:
         raise LookupError("a claimed intent is never deleted")
-    flow, intent = found
-    [attempt] = _ATTEMPT.rows(intent=intent.pk, number=claim.number)
+    flow, intent, attempt = found
     return Journal(flow=flow, actor=actors.SYSTEM, at=clock.now()), intent, attempt
-
-
-def _attempt(*, intent: UUID, number: int) -> QuerySet[Attempt]:
-    return Attempt.objects.filter(intent=intent, number=number)
 
 
 def _finished(*, pk: int, **columns: Any) -> tuple[QuerySet[Attempt], dict[str, Any]]:
     return Attempt.objects.filter(pk=pk, state__in=OPEN_ATTEMPTS), columns
 
 
-_ATTEMPT: Final = statements.Read(_attempt)
 _FINISHED: Final = statements.Change(_finished)
 
 

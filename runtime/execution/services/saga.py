@@ -41,19 +41,21 @@ def advance(
     recorded_by: str,
     valid_until: datetime | None = None,
     are_facts_written: bool = False,
+    may_be_in_doubt: bool = True,
 ) -> None:
     """The call at the intent's position is done: on to the next one, or to the end.
 
-    That settles earlier calls of it that were in doubt. Facts that a forward step takes from its receipt are
-    written first, unless they are already. `valid_until` is a new end of the window, for the steps that
-    follow.
+    That settles earlier calls of it that were in doubt, unless the caller knows that none is. Facts that a
+    forward step takes from its receipt are written first, unless they are already. `valid_until` is a new end
+    of the window, for the steps that follow.
     """
     if valid_until is not None:
         intent_transitions.extend_window(intent, valid_until=valid_until)
     was_questioned = recorded_by != actors.SYSTEM and _has_receipt(intent, plan)
     # From a receipt that did not fit no facts were taken; what the person has found takes its place.
     was_questioned = was_questioned and journal.flow.reason != Reason.RECEIPT_INVALID
-    _settle(journal, intent, plan, recorded_by=recorded_by)
+    if may_be_in_doubt:
+        _settle(journal, intent, plan, recorded_by=recorded_by)
     if intent.direction == Direction.FORWARD and not (was_questioned or are_facts_written):
         result_rules.write_facts(journal, intent, plan, receipt=receipt)
     if intent.steps == 1:

@@ -136,12 +136,13 @@ def needs_person(*, flow: Flow) -> bool:
     return _NEEDS_PERSON.exists(dfid=flow.pk)
 
 
-def _needs_person(*, dfid: UUID) -> QuerySet[Attempt]:
+def needing_person(*, dfid: UUID) -> QuerySet[Attempt]:
+    """For a query: one of the calls because of which a flow may end by a person's word only."""
     at_hand = Q(direction=F("intent__direction"))
     return any_of(Attempt.objects.filter(UNANSWERED & at_hand, intent__flow=dfid))
 
 
-_NEEDS_PERSON: Final = Read(_needs_person)
+_NEEDS_PERSON: Final = Read(needing_person)
 
 
 def is_flow_in_doubt(*, flow: Flow) -> bool:
@@ -238,11 +239,12 @@ def is_flow_contradicted(*, flow: Flow) -> bool:
     return _FLOW_CONTRADICTED.exists(dfid=flow.pk)
 
 
-def _flow_contradicted(*, dfid: UUID) -> QuerySet[Attempt]:
+def contradicting(*, dfid: UUID) -> QuerySet[Attempt]:
+    """For a query: one of those calls."""
     return any_of(Attempt.objects.filter(CONTRADICTED, intent__flow=dfid))
 
 
-_FLOW_CONTRADICTED: Final = Read(_flow_contradicted)
+_FLOW_CONTRADICTED: Final = Read(contradicting)
 
 
 def count_contradicted(*, tenant: str) -> int:

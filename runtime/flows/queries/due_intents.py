@@ -57,7 +57,13 @@ def get_standing(*, agent_pk: int) -> AgentStanding:
     found = _STANDING.first(agent=agent_pk)
     if found is None:
         raise Agent.DoesNotExist
-    status, autonomy, stopped_at, is_all_stopped, is_recovering = found
+    return standing_of(*found)
+
+
+def standing_of(
+    status: str, autonomy: str, stopped_at: datetime | None, is_all_stopped: bool, is_recovering: bool
+) -> AgentStanding:
+    """The same from what was read of an agent, and of what holds back all of its tenant."""
     stopped_by = None
     if is_recovering:
         stopped_by = current_epoch.RECOVERY
@@ -74,13 +80,17 @@ def get_standing(*, agent_pk: int) -> AgentStanding:
 
 
 def _standing(*, agent: int) -> QuerySet[Agent, tuple[str, str, datetime | None, bool, bool]]:
-    in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
     rows = Agent.objects.filter(pk=agent)
-    rows = rows.annotate(is_all_stopped=Exists(in_force), is_recovering=current_epoch.recovering())
+    rows = rows.annotate(is_all_stopped=all_stopped(), is_recovering=current_epoch.recovering())
     return rows.values_list("status", "autonomy", "stopped_at", "is_all_stopped", "is_recovering")
 
 
 _STANDING: Final = statements.Read(_standing)
+
+
+def all_stopped() -> Exists:
+    """For a query over rows of a tenant: whether everything of it is stopped."""
+    return Exists(Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True))
 
 
 def get_stop(*, tenant: str) -> str | None:

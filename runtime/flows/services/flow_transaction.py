@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Exists, QuerySet
 
 from audit import actors, canonical, events, ledger, statements, told
 from audit.records import emission as emission_of
@@ -42,7 +42,15 @@ def _written(*, dfid: UUID, version_read: int, **written: Any) -> tuple[QuerySet
     return Flow.objects.filter(dfid=dfid, version=version_read), written
 
 
+def _ended_by_itself(
+    *, dfid: UUID, version_read: int, **written: Any
+) -> tuple[QuerySet[Flow], dict[str, Any]]:
+    rows, changes = _written(dfid=dfid, version_read=version_read, **written)
+    return rows.filter(~Exists(calls_in_doubt.needing_person(dfid=dfid))), changes
+
+
 _CHANGED: Final = statements.Change(_written)
+_ENDED_BY_ITSELF: Final = statements.Change(_ended_by_itself)
 
 
 @dataclass(kw_only=True)
@@ -129,9 +137,8 @@ class Journal:
         At a checkpoint, at the flow's end, and when something comes after it, its DecisionRecord is written
         as well.
         """
-        if self.flow.state in ENDED and not self.had_ended:
-            if not actors.is_user(self.actor) and calls_in_doubt.needs_person(flow=self.flow):
-                raise ValueError("a flow with a call in doubt can only be ended by a person")
+        ends = self.flow.state in ENDED and not self.had_ended
+        if ends:
             # Whatever the way out, a flow that ends no longer holds anything, and stops what works for it.
             self._stop_children(self.flow)
             self.add(*reservations.settle(flow=self.flow, at=self.at))
@@ -166,17 +173,21 @@ class Journal:
         self.flow.version = self.version_read + 1
         self.flow.updated_at = self.at
         if not statements.is_waiting(self.flow):
-            self._store_flow()
+            self._store_flow(needs_no_person=ends and not actors.is_user(self.actor))
         self.flow.is_new = False
         for stream, entries in sorted(self.other_streams.items()):
             ledger.append_to(
                 tenant=self.flow.tenant, stream=stream, actor=self.actor, at=self.at, events=entries
             )
 
-    def _store_flow(self) -> None:
+    def _store_flow(self, *, needs_no_person: bool) -> None:
         written = {name: getattr(self.flow, name) for name in _WRITTEN}
-        if _CHANGED.run(dfid=self.flow.dfid, version_read=self.version_read, **written) != 1:
-            raise transactions.ConcurrentUpdateError
+        change = _ENDED_BY_ITSELF if needs_no_person else _CHANGED
+        if change.run(dfid=self.flow.dfid, version_read=self.version_read, **written) == 1:
+            return
+        if needs_no_person and calls_in_doubt.needs_person(flow=self.flow):
+            raise ValueError("a flow with a call in doubt can only be ended by a person")
+        raise transactions.ConcurrentUpdateError
 
     def _store_told(self, *, entry_seq: int) -> dict[str, Any]:
         """Write what the agent is told and answered; the commitments to it, for the entry of that number."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 
 from audit import statements
-from runtime.flows.models import Flow, Intent
+from runtime.flows.models import Attempt, Flow, Intent
 from runtime.flows.queries import children
 from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.registry.models import Agent
@@ -25,11 +25,16 @@ def lock_flow(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
     be against the order. Nothing locks upward, so flows of one family cannot deadlock.
     """
     flow = lock_one(dfid=dfid, tenant=tenant)
-    parents = [flow.pk] if flow is not None and flow.children_opened else []
+    if flow is not None and flow.children_opened:
+        _lock_below(flow.pk)
+    return flow
+
+
+def _lock_below(dfid: UUID) -> None:
+    parents = [dfid]
     while parents:
         below = children.open_below(parents).select_for_update(of=("self",), no_key=True)
         parents = [child.pk for child in below if child.children_opened]
-    return flow
 
 
 def lock_own(*, agent: Agent, dfid: UUID) -> Flow | None:
@@ -59,35 +64,61 @@ class IntentFlow(NamedTuple):
     steps: int
 
 
-def lock_intent(
-    *, intent_id: UUID, with_agent: bool = False, where: IntentFlow | None = None
-) -> tuple[Flow, Intent] | None:
+def lock_intent(*, intent_id: UUID) -> tuple[Flow, Intent] | None:
     """An intent and its flow, the flow locked first; None where there is no such intent.
 
     The agent is locked between them where the intent has several steps: a partially executed flow locks it.
-    A claim asks for it `with_agent`: no right is withdrawn between its check and its commit. Where results
-    label the agent it is locked right after: who locks an intent holds its flow, so that is no other order.
-    The database is asked `where` it belongs, unless the caller knows.
+    Where results label the agent it is locked right after: who locks an intent holds its flow, so that is no
+    other order.
     """
-    where = where or _where(intent_id)
-    if where is None:
+    known = _KNOWN.first(intent_id=intent_id)
+    if known is None:
         return None
-    dfid, agent_pk, steps = where
-    flow = lock_flow(dfid=dfid)
-    agent = agents.lock_by_pk(pk=agent_pk) if with_agent or steps > 1 else None
+    where = IntentFlow(*known)
+    flow, agent = _lock_above(where)
     intent = _INTENT.first(intent_id=intent_id)
     if flow is None or intent is None:
         return None
-    if agent is None and IntentPlan.of(intent).labels:
-        agent = agents.lock_by_pk(pk=agent_pk)
-    if agent is not None:
-        flow.agent = agent
+    _lock_labelled(flow, intent, agent)
     return flow, intent
 
 
-def _where(intent_id: UUID) -> IntentFlow | None:
-    known = _KNOWN.first(intent_id=intent_id)
-    return None if known is None else IntentFlow(*known)
+def lock_with_agent(*, intent_id: UUID) -> tuple[Flow, Intent] | None:
+    """The same with the agent: of a claim, no right is withdrawn between its check and its commit.
+
+    The agent is locked before the intent, in one statement. The flow is read in it again: it is ours by then,
+    so that it is what it was when it was locked.
+    """
+    held = _FLOW_OF_INTENT.first(intent_id=intent_id)
+    if held is None:
+        return None
+    dfid, children_opened = held
+    if children_opened:
+        _lock_below(dfid)
+    intent = _INTENT_WITH_AGENT.first(intent_id=intent_id)
+    return None if intent is None else (intent.flow, intent)
+
+
+def lock_attempt(*, intent_id: UUID, number: int, where: IntentFlow) -> tuple[Flow, Intent, Attempt] | None:
+    """What `lock_intent` locks, and then the attempt of this number; the caller knows where it belongs."""
+    flow, agent = _lock_above(where)
+    attempt = _ATTEMPT.first(intent_id=intent_id, number=number)
+    if flow is None or attempt is None:
+        return None
+    _lock_labelled(flow, attempt.intent, agent)
+    return flow, attempt.intent, attempt
+
+
+def _lock_above(where: IntentFlow) -> tuple[Flow | None, Agent | None]:
+    flow = lock_flow(dfid=where.dfid)
+    return flow, agents.lock_by_pk(pk=where.agent_pk) if where.steps > 1 else None
+
+
+def _lock_labelled(flow: Flow, intent: Intent, agent: Agent | None) -> None:
+    if agent is None and IntentPlan.of(intent).labels:
+        agent = agents.lock_by_pk(pk=flow.agent_id)
+    if agent is not None:
+        flow.agent = agent
 
 
 def lock_intents(*, intent_ids: Sequence[UUID]) -> list[tuple[Flow, Intent]]:
@@ -131,10 +162,30 @@ def _intent(*, intent_id: UUID) -> QuerySet[Intent]:
     return Intent.objects.select_for_update().filter(intent_id=intent_id)
 
 
+def _flow_of_intent(*, intent_id: UUID) -> QuerySet[Flow, tuple[UUID, int]]:
+    dfid = Subquery(Intent.objects.filter(intent_id=intent_id).values("flow_id"))
+    rows = Flow.objects.select_for_update(no_key=True).filter(dfid=dfid)
+    return rows.values_list("dfid", "children_opened")
+
+
+def _intent_with_agent(*, intent_id: UUID) -> QuerySet[Intent]:
+    # PostgreSQL locks in the order of `of`, and all with one strength: that of the agent.
+    rows = Intent.objects.select_for_update(of=("flow__agent", "self"), no_key=True)
+    return rows.select_related("flow__agent").filter(intent_id=intent_id)
+
+
+def _attempt(*, intent_id: UUID, number: int) -> QuerySet[Attempt]:
+    rows = Attempt.objects.select_for_update(of=("intent", "self")).select_related("intent")
+    return rows.filter(intent=intent_id, number=number)
+
+
 _FLOW: Final = statements.Read(_flow)
 _FLOW_OF: Final = statements.Read(_flow_of)
 _KNOWN: Final = statements.Read(_known)
 _INTENT: Final = statements.Read(_intent)
+_FLOW_OF_INTENT: Final = statements.Read(_flow_of_intent)
+_INTENT_WITH_AGENT: Final = statements.Read(_intent_with_agent)
+_ATTEMPT: Final = statements.Read(_attempt)
 _FLOWS_OF: Final = statements.Read(_flows_of)
 _FREE_FLOWS: Final = statements.Read(_free_flows)
 _INTENTS: Final = statements.Read(_intents)

@@ -130,7 +130,7 @@ def list_bundle_digests(cases: Iterable[tuple[Flow, str]]) -> dict[tuple[UUID, s
     bodies = {
         (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
     }
-    followed = positions.list_bodies([flow.pk for flow, _ in asked])
+    followed = positions.list_bodies([flow for flow, _ in asked])
     agents = {flow.agent_id: flow.agent for flow, _ in asked}
     manifests = {pk: granted_kinds.manifest_body(agent) for pk, agent in agents.items()}
     calibrated = [pk for pk, manifest in manifests.items() if _asks_for_maps(_manifest_of(manifest))]

@@ -44,8 +44,9 @@ def _of_kind(*, tenant: str, stream: str, kind: str) -> QuerySet[LedgerEntry]:
     return LedgerEntry.objects.filter(tenant=tenant, stream=stream, kind=kind).order_by("-seq")
 
 
-def _last(*, tenant: str, stream: str, kind: str) -> QuerySet[LedgerEntry, Any]:
+def last_of_kind(*, tenant: str, stream: str, kind: str) -> QuerySet[LedgerEntry, Any]:
+    """The same for a query."""
     return _of_kind(tenant=tenant, stream=stream, kind=kind).values_list("body", flat=True)[:1]
 
 
-_LAST: Final = statements.Read(_last)
+_LAST: Final = statements.Read(last_of_kind)

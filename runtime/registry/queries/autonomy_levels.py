@@ -50,8 +50,7 @@ _UNREADABLE: Final = RecordedLevel(
 
 def get_recorded(agent: Agent) -> RecordedLevel:
     """The level that the ledger records. One query by an index; most agents have no such entry."""
-    body = agent_entries.last_body(agent, Kind.AGENT_AUTONOMY_CHANGED)
-    return RecordedLevel() if body is None else _read(body)
+    return read(agent_entries.last_body(agent, Kind.AGENT_AUTONOMY_CHANGED))
 
 
 def get_gate_level(agent: Agent) -> AutonomyLevel | None:
@@ -68,7 +67,11 @@ def list_unlike(agent: Agent, level: AutonomyLevel | None) -> tuple[Mismatch, ..
     return (mismatches.of_values("agent.autonomy", agent.agent_id, recorded.value, agent.autonomy),)
 
 
-def _read(body: bytes) -> RecordedLevel:
+def read(stored: bytes | memoryview | None) -> RecordedLevel:
+    """The level that the bytes of an agent's last such entry record; None: it has none."""
+    if stored is None:
+        return RecordedLevel()
+    body = bytes(stored)
     try:
         entry = canonical.decode(body)
         said = entry["payload"]

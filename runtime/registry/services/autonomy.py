@@ -98,9 +98,14 @@ def raise_level(
     return agent
 
 
-def restore(agent: Agent) -> tuple[AutonomyLevel, tuple[Mismatch, ...]]:
-    """The recorded level, put back into the row where that differs. The caller holds the agent."""
-    recorded = autonomy_levels.get_recorded(agent)
+def restore(
+    agent: Agent, recorded: RecordedLevel | None = None
+) -> tuple[AutonomyLevel, tuple[Mismatch, ...]]:
+    """The recorded level, put back into the row where that differs. The caller holds the agent.
+
+    The ledger is asked for it, unless the caller has read it while holding the agent (`recorded`).
+    """
+    recorded = recorded or autonomy_levels.get_recorded(agent)
     unlike = autonomy_levels.list_unlike(agent, recorded.level)
     # Of an entry that cannot be read there is nothing to put back.
     if unlike and (recorded.at is not None or recorded.level is AutonomyLevel.AUTONOMOUS):

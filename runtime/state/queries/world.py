@@ -90,12 +90,13 @@ def last_version(tenant: str) -> int:
     return _LAST.first(tenant=tenant) or 0
 
 
-def _last(*, tenant: str) -> QuerySet[WorldVersion, int | None]:
+def last_numbered(*, tenant: str) -> QuerySet[WorldVersion, int | None]:
+    """The same for a query; no row where no fact was ever written."""
     numbered = WorldVersion.objects.of(tenant).filter(version__isnull=False).order_by("-version")
     return numbered.values_list("version", flat=True)[:1]
 
 
-_LAST: Final = statements.Read(_last)
+_LAST: Final = statements.Read(last_numbered)
 
 
 def version_at(*, tenant: str, at: datetime) -> int:

@@ -107,11 +107,16 @@ def view(flow: Flow, agent: Agent) -> api_schemas.FlowPosition | None:
     return api_schemas.FlowPosition(position=fold.position, next=next_of(fold), reliability=fold.reliability)
 
 
-def list_bodies(flows: Collection[UUID]) -> dict[UUID, bytes]:
-    """The workflows that these flows began with, by flow; without those that are not as registered."""
+def list_bodies(flows: Collection[Flow]) -> dict[UUID, bytes]:
+    """The workflows that these flows began with, by flow; without those that are not as registered.
+
+    A flow that was read with its workflow is not asked for again.
+    """
+    unread = [flow.pk for flow in flows if not Flow.workflow_position.related.is_cached(flow)]
+    read = [getattr(flow, "workflow_position", None) for flow in flows if flow.pk not in unread]
     return {
         row.flow_id: bytes(row.workflow.body)
-        for row in _OF_FLOWS.rows(flows=list(flows))
+        for row in (*filter(None, read), *(_OF_FLOWS.rows(flows=unread) if unread else ()))
         if recorded_versions.compare_workflow(row.workflow) is None
     }
 

@@ -74,7 +74,7 @@ def prepare(folder: Path, *, market: Schedule) -> Demo:
     stays refused.
     """
     demo_folder = folder / "demo"
-    demo_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    env.make_private(demo_folder)
     for pack in PACKS:
         _load(pack)
     # What an admin has switched off stays off: only rules that were never there are added.

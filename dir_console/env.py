@@ -118,8 +118,15 @@ def data_dir(base: Path) -> Path:
     """The folder that holds everything an embedded install writes."""
     folder = Path(os.environ.get("DIR_DATA") or base / "var").resolve()
     # Sessions stand in its database: who reads that is signed in as everybody.
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     return folder
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder where it is missing, and those above it: each can be read by its owner alone."""
+    if not folder.exists():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def list_readable_by_others(folder: Path) -> list[Path]:
@@ -351,7 +358,7 @@ def database(folder: Path) -> dict[str, Any]:
         raise ImproperlyConfigured(
             f"DATABASE_URL starts with {parts.scheme!r}: use postgres://user@host/name, or none for SQLite."
         )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     path = Path(unquote(parts.path)) if url else folder / "console.sqlite3"
     return {
         "ENGINE": "django.db.backends.sqlite3",

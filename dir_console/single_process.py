@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from dir_console import connections
+from dir_console import connections, env
 from runtime.workers.embedded import Drain
 
 # Together with uvicorn's own grace they stay under ten seconds.
@@ -36,7 +36,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     The folder itself is locked: a lock file can be removed under a running server. Never the database file:
     SQLite loses its own locks when any descriptor of that file is closed. Raises `FolderBusyError`.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    env.make_private(folder)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:

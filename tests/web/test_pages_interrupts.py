@@ -132,6 +132,7 @@ def test_the_page_of_a_refused_step_says_what_it_allows() -> None:
     client = sign_in(Role.OPERATOR)
     page = text_of(client, f"/escalations/{row.pk}/")
     assert "VERIFY needs a person, by ready" in page
+    assert 'workflow calls a person. <span class="code">WORKFLOW_INTERRUPTED</span>' in page
     assert "&lt;b&gt;now&lt;/b&gt;" in page
     assert "The agent may take VERIFY once, with the input that is shown" in page
     assert "Allow VERIFY once" in page

@@ -199,7 +199,8 @@ def test_an_entry_that_cannot_be_read_is_told_once_however_often_a_call_is_tried
 ) -> None:
     assert desk.propose(desk.open())["verdict"] == "ACCEPT"
     intent = Intent.objects.get()
-    monkeypatch.setattr(agent_entries, "last_body", lambda agent, kind: b"{")
+    read = autonomy_levels.read
+    monkeypatch.setattr(autonomy_levels, "read", lambda stored: read(b"{"))
     tries = [attempting.attempt(intent.pk, owner="worker").status for _ in range(3)]
     assert (tries, target.seen) == ([AttemptStatus.HELD] * 3, [])
     assert LedgerEntry.objects.filter(kind="row:mismatched").count() == 1

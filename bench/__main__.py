@@ -13,9 +13,11 @@ worse by more than 15 %.
 
 import argparse
 import os
+import platform
 import sys
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
 
 from bench import (
     action,
@@ -49,6 +51,7 @@ def main() -> int:
     """Measure on SQLite and, where a server answers, on PostgreSQL; 1 where one was left out or got worse."""
     asked = _parser().parse_args()
     environment.end_with_what_was_started()
+    print(f"Python {platform.python_version()} of {Path(sys.executable).resolve()}")
     found, whole = _measure(asked)
     if asked.keep:
         ratios.keep(found)
@@ -110,10 +113,8 @@ def _measure(asked: argparse.Namespace) -> tuple[Found, bool]:
         each(lambda ground: desk.run(ground, asked.escalations, asked.browsers), redis=REDIS)
     if "pages" in parts:
         print(f"\nserver CPU of one request, median of {asked.rounds} rounds; ratio to the bare view")
-        heads = ("CPU ms", "ratio", "in db ms", "SQL")
-        print(
-            f"{'database':<12}{'open':>5} {'what':<30}{heads[0]:>10}{heads[1]:>8}{heads[2]:>10}{heads[3]:>8}"
-        )
+        heads = f"{'CPU ms':>10}{'ratio':>8}{'in db ms':>10}{'SQL':>8}{'calls':>10}"
+        print(f"{'database':<12}{'open':>5} {'what':<30}{heads}")
         each(lambda ground: pages.run(ground, asked.rounds))
     if "ledger" in parts:
         print(f"\n{load.CLIENTS} closed-loop clients, {asked.calls} calls")

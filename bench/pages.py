@@ -1,4 +1,4 @@
-"""What one request of the queue and of a decision costs: CPU of the server, and statements to the database.
+"""What a request of the queue and of a decision costs: CPU of the server, statements, and Python calls.
 
 CPU is read from the process table around a row of requests, one after the other. No time is measured, so
 other load on the machine changes little. Each figure stands beside that of the bare view in the same round.
@@ -20,6 +20,7 @@ from bench import environment, escalating, process_cpu, signed_in, statements
 from bench.environment import Server, Stand
 from bench.escalating import DECIDED, HIGH_CENTS, LOW_CENTS, Desk
 from bench.page_parts import Region, read_regions
+from bench.statements import Counts
 
 OPEN = (30, 200)
 QUEUE = "/escalations/"
@@ -45,10 +46,10 @@ class Cost:
 
 @dataclass
 class Found:
-    """Figures of every round by what was asked for, and its statements per request."""
+    """Figures of every round by what was asked for, and what was counted of one request."""
 
     rounds: dict[str, list[Cost]] = field(default_factory=dict)
-    statements: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, Counts] = field(default_factory=dict)
 
     def add(self, what: str, cost: Cost) -> None:
         """Keep the figure of one more round."""
@@ -74,7 +75,7 @@ def run(stand: Stand, rounds: int) -> dict[str, float]:
             present = wanted
             bench = PageBench(stand, server, bare, desk, people, counting)
             addresses = bench.addresses(lowest, highest)
-            bench.count_statements(addresses)
+            bench.count(addresses)
             bench.round(addresses)  # the first requests compile templates and rules
             bench.found.rounds.clear()
             for _ in range(rounds):
@@ -148,14 +149,14 @@ class PageBench:
             "decision page, high impact": [(f"{QUEUE}{high}/", {})],
         }
 
-    def count_statements(self, addresses: dict[str, Parts]) -> None:
-        """Count statements in a process beside the server, on the same database."""
+    def count(self, addresses: dict[str, Parts]) -> None:
+        """Count statements and Python calls in a process beside the server, on the same database."""
         forms = {
-            "override, low impact": self._forms(LOW_CENTS, 2),
-            "override, high impact": self._forms(HIGH_CENTS, 2),
+            "override, low impact": self._forms(LOW_CENTS, 3),
+            "override, high impact": self._forms(HIGH_CENTS, 3),
         }
         posts = {what: [(path, fields) for _, path, fields in form] for what, form in forms.items()}
-        self.found.statements = statements.count(self.stand, self.session_key, gets=addresses, posts=posts)
+        self.found.counts = statements.count(self.stand, self.session_key, gets=addresses, posts=posts)
 
     def round(self, addresses: dict[str, Parts]) -> None:
         """Measure everything once."""
@@ -216,11 +217,12 @@ def _print(name: str, present: int, found: Found) -> dict[str, float]:
         server_ms = statistics.median(cost.server_ms for cost in costs)
         database_ms = statistics.median(cost.database_ms for cost in costs)
         ratio = statistics.median(cost.server_ms / bare for cost, bare in zip(costs, floor, strict=True))
-        count = found.statements.get(what)
+        counts = found.counts.get(what)
+        counted = f"{counts.statements:>8}{counts.calls:>10,}" if counts else ""
         print(
-            f"{name:<12}{present:>5} {what:<30}{server_ms:>10.1f}{ratio:>8.1f}{database_ms:>10.1f}"
-            f"{'' if count is None else count:>8}"
+            f"{name:<12}{present:>5} {what:<30}{server_ms:>10.1f}{ratio:>8.1f}{database_ms:>10.1f}{counted}"
         )
-        if what != BARE:
+        if counts:
             ratios[f"{name}, {present} open: CPU of {what} / of the bare view"] = ratio
+            ratios[f"{name}, {present} open: Python calls of {what}, in process"] = counts.calls
     return ratios

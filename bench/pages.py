@@ -218,11 +218,11 @@ def _print(name: str, present: int, found: Found) -> dict[str, float]:
         database_ms = statistics.median(cost.database_ms for cost in costs)
         ratio = statistics.median(cost.server_ms / bare for cost, bare in zip(costs, floor, strict=True))
         counts = found.counts.get(what)
+        # Printed only: rows of the queue are drawn once a second, so that its calls differ from run to run.
         counted = f"{counts.statements:>8}{counts.calls:>10,}" if counts else ""
         print(
             f"{name:<12}{present:>5} {what:<30}{server_ms:>10.1f}{ratio:>8.1f}{database_ms:>10.1f}{counted}"
         )
         if counts:
             ratios[f"{name}, {present} open: CPU of {what} / of the bare view"] = ratio
-            ratios[f"{name}, {present} open: Python calls of {what}, in process"] = counts.calls
     return ratios

@@ -152,7 +152,7 @@ def keep_secret_file(path: Path, content: str) -> str:
 
 def draft_secret_file(path: Path, content: str) -> Path:
     """Write `content` beside `path`, readable by its owner only; the caller moves it there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     draft.touch(mode=0o600)
     draft.write_text(content)

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-
-from django.urls import get_script_prefix, reverse
 
 from dir_console import demo_control
+from runtime.core.views import addresses
+from runtime.core.views.kept import kept
 
 MOST_MENUS = 256
 # A title with the word, the name of the address and the icon of each page under it.
@@ -94,32 +93,26 @@ class Group:
 
 def groups(path: str) -> Sequence[Group]:
     """The menu of the page at this path."""
-    prefix, shown = get_script_prefix(), menu()
-    current = [
-        name
-        for name, url in _addresses(shown, prefix)
-        if path == url or (name != "overview" and path.startswith(url))
-    ]
-    return _groups(shown, prefix, frozenset(current))
+    shown = menu()
+    names = [name for _, entries in shown for _, name, _ in entries]
+    return _groups(shown, frozenset(name for name in names if _is_current(name, path)))
 
 
-@lru_cache(maxsize=MOST_MENUS)
-def _groups(shown: Menu, prefix: str, current: frozenset[str]) -> Sequence[Group]:
-    address = dict(_addresses(shown, prefix))
+def _is_current(name: str, path: str) -> bool:
+    url = addresses.of_page(name)
+    return path == url or (name != "overview" and path.startswith(url))
+
+
+@kept(MOST_MENUS)
+def _groups(shown: Menu, current: frozenset[str]) -> Sequence[Group]:
     made = []
     for title, entries in shown:
         items = tuple(
-            Item(word, address[name], icon, name in current, name if name in COUNTING else "")
+            Item(word, addresses.of_page(name), icon, name in current, name if name in COUNTING else "")
             for word, name, icon in entries
         )
         made.append(Group(title, items, any(item.counts for item in items)))
     return tuple(made)
-
-
-@lru_cache(maxsize=MOST_MENUS)
-def _addresses(shown: Menu, prefix: str) -> Sequence[tuple[str, str]]:
-    """The pages by name with their addresses, for a place under which the console is served (`prefix`)."""
-    return [(name, reverse(name)) for _, entries in shown for _, name, _ in entries]
 
 
 def menu() -> Menu:

@@ -5,9 +5,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 class RowKeyField(models.BigIntegerField):  # type: ignore[type-arg]
-    """A primary key that is given, and not counted up: on SQLite the number of the row itself.
+    """A primary key whose value is given; on SQLite it is the number of the row itself (its rowid).
 
-    As `bigint` it stands in an index beside the table, and each insert writes both.
+    As `bigint` SQLite would keep it in an index beside the table, and each insert would write both.
     """
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str | None:

@@ -40,16 +40,12 @@ def signer(*, tenant: str, at: datetime) -> Signer:
         KeyEndedError: its key has ended by then. Nothing may be signed, so what was to be signed is undone.
     """
     own = signing.signer()
-    require_until(tenant=tenant, at=at)
+    _require_until(tenant=tenant, at=at)
     return own
 
 
-def require_until(*, tenant: str, at: datetime) -> None:
-    """Do nothing where the key of this process counts at a moment.
-
-    Raises:
-        KeyEndedError: it has ended by then.
-    """
+def _require_until(*, tenant: str, at: datetime) -> None:
+    """Do nothing where the key of this process counts at a moment; KeyEndedError where it has ended."""
     key_id, until = signing.signer().key_id, _ends_at(tenant)
     if until is not None and at >= until:
         raise KeyEndedError(key_id, until)
@@ -64,7 +60,7 @@ def require_for_call(*, tenant: str, now: Callable[[], datetime]) -> None:
         KeyEndedError: it ends before.
     """
     if _ends_at(tenant) is not None:
-        require_until(tenant=tenant, at=now() + LAST_CALL)
+        _require_until(tenant=tenant, at=now() + LAST_CALL)
 
 
 def forget() -> None:

@@ -11,21 +11,20 @@ from django.template.context import Context
 from django.template.library import SimpleNode
 from django.template.loader import render_to_string
 from django.templatetags import static as addresses
-from django.urls import get_script_prefix
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from dir_console import glossary
-from dir_console.sections import Group, Item
+from dir_console.sections import Group
 from escalations.queries import Counts
 from runtime.core.views import times
+from runtime.core.views.kept import kept
 
 register = template.Library()
 
 MOST_ICONS = 256
 MOST_BADGES = 512
 MOST_FILES = 256
-MOST_ITEMS = 256
 MOST_GROUPS = 256
 MOST_MOMENTS = 2048
 MOST_HASHES = 2048
@@ -54,9 +53,10 @@ def icon(name: str, size: str = "") -> str:
 
 
 def _draw_with_the_template(name: str) -> None:
-    """Let a tag be text of the template where its words stand there: half of the icons, and all files.
+    """Where only quoted words stand in a tag, draw it once, when its template is compiled.
 
-    Only for a tag that always draws the same for the same words, whoever asks and wherever.
+    So are half of the icons, and all files. Only for a tag that draws the same for the same words, whoever
+    asks and wherever.
     """
     compiled = register.tags[name]
 
@@ -75,20 +75,13 @@ _draw_with_the_template("icon")
 
 
 @register.simple_tag
-@lru_cache(maxsize=MOST_GROUPS)
+@kept(MOST_GROUPS)
 def menu_group(
     group: Group, number: int, counts: Counts | None = None, to_review: int = 0, in_inbox: int = 0
 ) -> str:
     """A group of the menu, drawn once for each page of it that is the current one, and for each count."""
     context = {"counts": counts, "to_review": to_review, "in_inbox": in_inbox}
     return render_to_string("components/menu_group.html", {"group": group, "number": number, **context})
-
-
-@register.simple_tag
-@lru_cache(maxsize=MOST_ITEMS)
-def menu_item(item: Item) -> str:
-    """A page of the menu beside which nothing is counted; drawn once, and once more as the current page."""
-    return render_to_string("components/menu_item.html", {"item": item})
 
 
 @register.simple_tag(name="badge")
@@ -152,23 +145,14 @@ def _effect(pieces: tuple[tuple[str, bool], ...]) -> str:
 
 
 @register.simple_tag(name="terms")
+@kept(MOST_TERMS)
 def show_terms(*names: str) -> str:
     """Words of the glossary that the page uses, each with its meaning on a click."""
-    return _terms(names, get_script_prefix())
-
-
-@lru_cache(maxsize=MOST_TERMS)
-def _terms(names: tuple[str, ...], prefix: str) -> str:
-    """They are drawn once for each place under which the console is served (`prefix`)."""
     return render_to_string("components/terms.html", {"terms": [glossary.by_name()[name] for name in names]})
 
 
 @register.simple_tag(name="term")
+@kept(MOST_TERMS)
 def show_term(name: str, word: str = "") -> str:
     """A word of the glossary in a text, explained on a click; `word` is how the text writes it."""
-    return _term(name, word or name, get_script_prefix())
-
-
-@lru_cache(maxsize=MOST_TERMS)
-def _term(name: str, word: str, prefix: str) -> str:
-    return render_to_string("components/term.html", {"term": glossary.by_name()[name], "word": word})
+    return render_to_string("components/term.html", {"term": glossary.by_name()[name], "word": word or name})

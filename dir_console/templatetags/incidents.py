@@ -21,10 +21,8 @@ def incidents_about(context: RequestContext, kind: str, ref: object) -> dict[str
     """The incidents that link something and are not closed, and where another one is opened with it."""
     user, of = context["request"].user, LinkKind(kind)
     rows = incident_list.list_about(tenant=tenant_of(user), kind=of, ref=str(ref))
-    asked = urlencode({of.value.lower(): str(ref)})
+    address = f"{addresses.of_page('new-incident')}?{urlencode({of.value.lower(): str(ref)})}"
     return {
         "rows": [incident_pages.row(incident) for incident in rows],
-        "open_url": f"{addresses.of_page('new-incident')}?{asked}"
-        if may(user, Permission.WORK_INCIDENTS)
-        else "",
+        "open_url": address if may(user, Permission.WORK_INCIDENTS) else "",
     }

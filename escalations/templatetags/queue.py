@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from escalations.presenters import QueueRow
 from escalations.views.filter_bar import Select, Tab
+from runtime.core.views.kept import kept
 
 register = template.Library()
 
@@ -29,14 +30,14 @@ def _drawn(row: QueueRow, may_decide: bool, second: int) -> str:
 
 
 @register.simple_tag
-@lru_cache(maxsize=MOST_SELECTS)
+@kept(MOST_SELECTS)
 def filter_select(select: Select) -> str:
     """One field of the filter bar: half of them always say the same, and the others until a count changes."""
     return render_to_string("escalations/_filter_select.html", {"select": select})
 
 
 @register.simple_tag
-@lru_cache(maxsize=MOST_TABS)
+@kept(MOST_TABS)
 def queue_tab(view: Tab) -> str:
     """One view above the queue."""
     return render_to_string("escalations/_view.html", {"view": view})

@@ -62,10 +62,6 @@ PARTS: Mapping[str, str] = {"clock": "_clock.html", "claim": "_claim.html", "ove
 JUST_NOW = timedelta(minutes=15)
 # Rules whose fields are looked through once for the same bytes.
 MOST_BUNDLES = 64
-# What the templates ask for of what was entered: a name that is not there would be looked for at length.
-NOTHING_ENTERED = dict.fromkeys(
-    ("params", "conditions", "receipt", "question", "typed_again", "justification", "checked"), ""
-)
 COUNTING = frozenset({contracts.DecisionState.IN_EFFECT, contracts.DecisionState.AWAITING_SECOND})
 
 
@@ -157,7 +153,7 @@ def page(
         "history": _history(escalation),
         "problem": problem,
         "answered": answered,
-        "entered": {**NOTHING_ENTERED, **kept},
+        "entered": kept,
         **_decision(escalation, basis),
         "firsts": two_people.list_ended(escalation, basis.known),
         **decision_form.context(request, escalation, basis, kept, questions_asked=len(asked["asked"])),

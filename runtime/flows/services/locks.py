@@ -84,7 +84,7 @@ def lock_intent(*, intent_id: UUID) -> tuple[Flow, Intent] | None:
 
 
 def lock_with_agent(*, intent_id: UUID) -> tuple[Flow, Intent] | None:
-    """The same with the agent: of a claim, no right is withdrawn between its check and its commit.
+    """The same, with the agent: for a claim, so that no right is withdrawn between its check and its commit.
 
     The agent is locked before the intent, in one statement. The flow is read in it again: it is ours by then,
     so that it is what it was when it was locked.

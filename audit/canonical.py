@@ -98,7 +98,12 @@ def _is_plain(value: Any, depth: int) -> bool:
         return False
     for member in members:
         # Every member is visited even after a No: the depth bound must hold on the slow road too.
-        if type(member) not in _ALWAYS_PLAIN and not _is_plain(member, depth - 1):
+        kind = type(member)
+        if kind in _ALWAYS_PLAIN:
+            continue
+        if kind is int:  # as above, without a call for each
+            plain = plain and -MAX_SAFE_INTEGER <= member <= MAX_SAFE_INTEGER
+        elif not _is_plain(member, depth - 1):
             plain = False
     return plain
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from audit import canonical
@@ -80,7 +81,12 @@ class ChainBreak:
 
 def time_text(at: datetime) -> str:
     """RFC 3339 in UTC with six decimals and Z, the one written form of a time in the ledger."""
-    return at.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+    return _text_of_utc(at if at.tzinfo is UTC else at.astimezone(UTC))
+
+
+@lru_cache(maxsize=64)  # one moment stands in all that a transaction writes
+def _text_of_utc(at: datetime) -> str:
+    return at.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def body_bytes(

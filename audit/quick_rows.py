@@ -26,16 +26,28 @@ class QuickRow(models.Model):
             super().__init__(*args, **given)
             return
         values = self.__dict__
-        values["_state"] = ModelState()
+        values["_state"] = state = ModelState()
         values.update(making.constants)
         for name, default in making.defaults:
             values[name] = default()
         values.update(given)
-        for name in making.related:
-            setattr(self, name, values.pop(name))
+        for name, plain in making.related:
+            other = values.pop(name)
+            if plain is not None and type(other) is plain.model and other._state.db is not None:
+                state.db = state.db or other._state.db
+                values[plain.column], state.fields_cache[name] = other.pk, other
+            else:
+                setattr(self, name, other)
 
     class Meta:
         abstract = True
+
+
+class _Plain(NamedTuple):
+    """A reference to the key of another model, whose rows know nothing of it until they are asked."""
+
+    model: type[models.Model]
+    column: str
 
 
 class _Making(NamedTuple):
@@ -43,17 +55,17 @@ class _Making(NamedTuple):
 
     constants: Mapping[str, Any]
     defaults: Sequence[tuple[str, Callable[[], Any]]]
-    related: Sequence[str]
+    related: Sequence[tuple[str, _Plain | None]]
 
 
 @lru_cache(maxsize=_MOST_FORMS)
 def _making(model: type[models.Model], names: tuple[str, ...]) -> _Making | None:
     """None where `Model.__init__` has to do it: nothing but columns can be set here, and nobody is told."""
-    left, related = set(names), list[str]()
+    left, related = set(names), list[tuple[str, _Plain | None]]()
     constants, defaults = dict[str, Any](), list[tuple[str, Callable[[], Any]]]()
     for field in model._meta.concrete_fields:
         if field.name in left and isinstance(field, models.ForeignKey):
-            related.append(field.name)
+            related.append((field.name, _plain(field)))
             left.discard(field.name)
         elif field.attname in left:
             left.discard(field.attname)
@@ -62,6 +74,18 @@ def _making(model: type[models.Model], names: tuple[str, ...]) -> _Making | None
         elif not field.generated:
             constants[field.attname] = field.get_default()
     return None if left or not is_plain(model) else _Making(constants, defaults, related)
+
+
+def _plain(field: "models.ForeignKey[Any, Any]") -> _Plain | None:
+    """None for a reference of another sort: that of one row to one row is noted at both."""
+    model = field.related_model
+    if (
+        type(field) is not models.ForeignKey
+        or not isinstance(model, type)
+        or not field.target_field.primary_key
+    ):
+        return None
+    return _Plain(model, field.attname)
 
 
 def is_plain(model: type[models.Model]) -> bool:

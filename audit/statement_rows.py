@@ -6,6 +6,7 @@ which Django is known to do nothing take the short way.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
@@ -101,7 +102,12 @@ def _aware(at: datetime) -> datetime:
 
 def _time_on_sqlite(at: datetime) -> str:
     """The text that Django stores of a time on SQLite: in UTC, without the name of the zone."""
-    return _aware(at).astimezone(UTC).isoformat(" ").removesuffix("+00:00")
+    return _text_of_utc(at if at.tzinfo is UTC else _aware(at).astimezone(UTC))
+
+
+@lru_cache(maxsize=64)  # one moment stands in all that a transaction writes
+def _text_of_utc(at: datetime) -> str:
+    return at.isoformat(" ").removesuffix("+00:00")
 
 
 def converter(compiler: SQLCompiler) -> Callable[[Sequence[Any]], Iterable[Sequence[Any]]]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import lru_cache, partial
 from itertools import count
 from operator import attrgetter, methodcaller
@@ -9,6 +10,8 @@ from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+# What writes the places of parameters as the driver reads them.
+_Marked = Callable[[str], str | bytes]
 # A percent sign of the text itself, or the place of a parameter.
 _PERCENT: Final = re.compile("%%|%s")
 # From each double quote to the next, so that one inside a text hides no name behind it.
@@ -49,14 +52,25 @@ def changed(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> i
 def _answer(
     database: BaseDatabaseWrapper, sql: str, params: Sequence[Any], read: Callable[[Any], Any]
 ) -> Any:
-    """What `read` finds at the cursor. A transaction in which it fails can only be rolled back."""
+    """What `read` finds at the cursor. A transaction in which a statement fails can only be rolled back.
+
+    Django's own cursor writes the values into the text on PostgreSQL, so that each text is new to the
+    server, and rewrites the text at each call on SQLite. Here the places of the parameters are rewritten
+    once for each text, and PostgreSQL plans it once for each connection. While statements are logged
+    Django's cursor is used all the same: of a prepared statement the log would have no text.
+    """
     try:
-        cursor = _sent(database, sql, params)
-        try:
-            with database.wrap_database_errors:
+        if database.force_debug_cursor or database.vendor not in _DRIVERS:
+            with database.cursor() as cursor:
+                cursor.execute(sql, params)
                 return read(cursor)
-        finally:
-            cursor.close()
+        open_cursor, marked = _DRIVERS[database.vendor]
+        if database.connection is None:
+            database.ensure_connection()
+        # That another thread's connection is not used is what Django asks too; `connections` gives none.
+        with database.wrap_database_errors, closing(open_cursor(database)) as cursor:
+            _send(database, cursor, marked, sql, params)
+            return read(cursor)
     except Exception as error:
         if database.in_atomic_block:
             database.needs_rollback = True
@@ -64,38 +78,25 @@ def _answer(
         raise
 
 
+def _send(
+    database: BaseDatabaseWrapper, cursor: Any, marked: _Marked, sql: str, params: Sequence[Any]
+) -> None:
+    """Execute it through what is to stand around each statement."""
+
+    def execute(sql: str, params: Sequence[Any], many: bool, context: Any) -> None:
+        database.validate_no_broken_transaction()
+        cursor.execute(marked(sql), params)
+
+    send = execute
+    for wrapper in reversed(database.execute_wrappers):
+        send = partial(wrapper, send)
+    send(sql, params, False, {"connection": database, "cursor": cursor})
+
+
 @lru_cache(maxsize=1024)
 def names(sql: str) -> frozenset[str]:
     """What a statement names in double quotes, its tables and columns among it."""
     return frozenset(_NAME.findall(sql))
-
-
-def _sent(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
-    """The cursor of a statement that was sent.
-
-    Django's own cursor writes the values into the text on PostgreSQL, so that each text is new to the
-    server, and rewrites the text at each call on SQLite. Here the places of the parameters are rewritten
-    once for each text, and PostgreSQL plans it once for each connection. While statements are logged
-    Django's cursor is used all the same: of a prepared statement the log would have no text.
-    """
-    if database.queries_logged or database.vendor not in _DRIVERS:
-        cursor: Any = database.cursor()
-        cursor.execute(sql, params)
-        return cursor
-    open_cursor, marked = _DRIVERS[database.vendor]
-
-    def execute(sql: str, params: Sequence[Any], many: bool, context: Any) -> None:
-        database.validate_no_broken_transaction()
-        with database.wrap_database_errors:
-            cursor.execute(marked(sql), params)
-
-    database.ensure_connection()
-    database.validate_thread_sharing()
-    cursor, send = open_cursor(database), execute
-    for wrapper in reversed(database.execute_wrappers):
-        send = partial(wrapper, send)
-    send(sql, params, False, {"connection": database, "cursor": cursor})
-    return cursor
 
 
 def _marked_cursor(database: BaseDatabaseWrapper) -> Any:
@@ -117,8 +118,8 @@ def _with_numbers(sql: str) -> bytes:
     return _PERCENT.sub(lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", sql).encode()
 
 
-# By database: what opens a cursor of the driver, and what writes the places of parameters as it reads them.
-_DRIVERS: Final[dict[str, tuple[Callable[[BaseDatabaseWrapper], Any], Callable[[str], str | bytes]]]] = {
+# By database, with what opens a cursor of the driver.
+_DRIVERS: Final[dict[str, tuple[Callable[[BaseDatabaseWrapper], Any], _Marked]]] = {
     "sqlite": (_marked_cursor, _with_marks),
     "postgresql": (_numbered_cursor, _with_numbers),
 }

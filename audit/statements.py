@@ -32,6 +32,7 @@ AnyModel = TypeVar("AnyModel", bound=Model)
 _MOST_FORMS: Final = 256
 # A longer list is rare, and each length of it would be a form of its own.
 _LONGEST: Final = 200
+_AS_IT_IS: Final = frozenset({str, int})
 # Rows of one INSERT: a database bounds the parameters of a statement.
 _MOST_AT_ONCE: Final = 100
 
@@ -91,7 +92,7 @@ class Read(Generic[Row]):
         """
         if any(isinstance(value, list) and len(value) > _LONGEST for value in values.values()):
             return list(self.plain(*form, **values))
-        database = connections[DEFAULT_DB_ALIAS]
+        database = _database()
         compiled = self._compiled(database, form, values)
         return [] if compiled is None else compiled.run(values, database)
 
@@ -163,7 +164,7 @@ class Change:
 
     def run(self, **values: Any) -> int:
         """Change the rows inside the caller's transaction; how many those are."""
-        database = connections[DEFAULT_DB_ALIAS]
+        database = _database()
         _require_transaction(database)
         key = (database.alias, database.vendor, tuple(values))
         try:
@@ -196,6 +197,8 @@ def _slots(name: str, value: Any) -> Any:
 
 
 def _parameter(value: Any, database: BaseDatabaseWrapper) -> Any:
+    if type(value) in _AS_IT_IS:
+        return value
     if isinstance(value, str):
         return str(value)
     if isinstance(value, UUID):
@@ -204,8 +207,6 @@ def _parameter(value: Any, database: BaseDatabaseWrapper) -> Any:
         return database.ops.adapt_datetimefield_value(value)
     if isinstance(value, date):
         return database.ops.adapt_datefield_value(value)
-    if type(value) is int:
-        return value
     raise TypeError(f"a statement takes no {type(value).__name__}")
 
 
@@ -280,7 +281,7 @@ def insert(
     Keys that the database gives are set on the rows, unless a conflict is allowed, or the rows wait for
     others (`together`): with `needs_keys` they do not wait.
     """
-    database = connections[DEFAULT_DB_ALIAS]
+    database = _database()
     _require_transaction(database)
     if _here.waiting is not None and rows and not needs_keys:
         _here.waiting.add(rows, on_conflict, unique_fields, update_fields)
@@ -327,7 +328,7 @@ class _Waiting:
 
     def store(self) -> None:
         """Send what waits: in one statement on PostgreSQL, in one for each form elsewhere."""
-        stored, database = self.rows, connections[DEFAULT_DB_ALIAS]
+        stored, database = self.rows, _database()
         self.rows, self.tables = [], set()
         parts = [
             (_insertion(database.vendor, model, len(rows), *rest, returning=False), rows)
@@ -356,12 +357,17 @@ class _Waiting:
 
 
 class _Here(threading.local):
-    """What this thread stores together, if anything."""
+    """What this thread stores together, if anything, and in which database: finding it takes a while."""
 
     waiting: _Waiting | None = None
+    database: BaseDatabaseWrapper | None = None
 
 
 _here: Final = _Here()
+
+
+def _database() -> BaseDatabaseWrapper:
+    return connections[DEFAULT_DB_ALIAS] if _here.database is None else _here.database
 
 
 @contextmanager
@@ -375,16 +381,16 @@ def together() -> Iterator[None]:
     if _here.waiting is not None:
         yield
         return
-    database, waiting = connections[DEFAULT_DB_ALIAS], _Waiting()
+    database, waiting = _database(), _Waiting()
     _require_transaction(database)
-    _here.waiting = waiting
+    _here.waiting, _here.database = waiting, database
     try:
         with database.execute_wrapper(waiting.before):
             yield
         if waiting.rows:
             waiting.store()
     finally:
-        _here.waiting = None
+        _here.waiting = _here.database = None
 
 
 def is_waiting(row: Model) -> bool:

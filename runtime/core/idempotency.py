@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Exists, QuerySet
 
 from audit import canonical, statements, told
 from runtime.contracts.problem import Problem
@@ -48,6 +48,11 @@ def find_response(
     if stored is not None and isinstance(found, bytes) and recorded_answers.refuse_tampered(stored):
         return Problem(code=ProblemCode.TAMPERED, detail=TAMPERED, dfid=None if dfid is None else str(dfid))
     return found
+
+
+def is_answered(*, agent_pk: int, path: str, key: str) -> Exists:
+    """For a query: whether `find_response` would find a stored answer, of whatever body."""
+    return Exists(_by_key(agent_pk=agent_pk, path=path, key=key))
 
 
 def find_response_to_feed(*, key_pk: int, call: IdempotentRequest, makes: str) -> bytes | Problem | None:

@@ -70,6 +70,11 @@ def test_a_related_object_is_kept_with_its_key() -> None:
     quick, plain = made(Intent, {"flow": flow})
     assert quick.flow is plain.flow is flow
     assert quick.flow_id == plain.flow_id == flow.dfid
+    flow = Flow(dfid=UUID(int=8))
+    flow._state.db = "default"
+    quick, plain = made(Intent, {"flow": flow})
+    assert described(quick)[0]["flow_id"] == flow.dfid
+    assert described(quick)[2:] == described(plain)[2:] == ("default", {"flow": flow})
     assert Flow(parent=None).parent_id is None
     with pytest.raises(ValueError, match="must be a"):
         made(Intent, {"flow": "no flow"})

@@ -23,7 +23,7 @@ from runtime.flows.queries import due_intents
 from runtime.flows.services import autonomy_checks
 from runtime.maintenance.services import autonomy_rounds, sweeper
 from runtime.registry.models import Agent
-from runtime.registry.queries import agent_entries, autonomy_levels
+from runtime.registry.queries import autonomy_levels
 from runtime.registry.services import agents, autonomy
 from tests.support import factories, gate_cases, misbehaving_targets, risky_agent
 
@@ -189,7 +189,8 @@ def test_a_row_raised_by_hand_is_not_obeyed_and_is_a_finding(
 def test_an_entry_that_cannot_be_read_lets_nothing_through(
     desk: factories.Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_entries, "last_body", lambda agent, kind: b"{")
+    read = autonomy_levels.read
+    monkeypatch.setattr(autonomy_levels, "read", lambda stored: read(b"{"))
     answer = desk.propose(desk.open())
     assert answer["reasons"][0]["code"] == "AGENT_READ_ONLY"
 

@@ -1,6 +1,6 @@
 """Reservations from the verdict to every end: what is held, for how long, and that nothing leaks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -36,6 +36,16 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> trading_desk.Desk:
 
 def attempt(intent_id: UUID) -> attempting.AttemptResult:
     return attempting.attempt(intent_id, owner=trading_desk.OWNER)
+
+
+def reserve(proposal: Proposal, claims: Sequence[ResourceClaim]) -> list[events.Event]:
+    return reservations.reserve(
+        flow=proposal.flow,
+        proposal=proposal,
+        claims=claims,
+        resources=Resource.objects.all(),
+        at=clock.now(),
+    )
 
 
 def lapse() -> None:
@@ -214,7 +224,7 @@ def test_a_lost_update_leaves_nothing_behind(desk: trading_desk.Desk) -> None:
     holder, other = desk.accept(), another_proposal(desk)
     claims = [ResourceClaim(resource="slots", amount=1), ResourceClaim(resource="units", amount=41)]
     with pytest.raises(transactions.ConcurrentUpdateError), transaction.atomic():
-        reservations.reserve(flow=other.flow, proposal=other, claims=claims, at=clock.now())
+        reserve(other, claims)
     assert (resources_pack.used(), resources_pack.used("slots")) == ((60, 0), (1, 0))
     assert resources_pack.states(holder) == {"HELD"}
 
@@ -223,9 +233,7 @@ def test_another_proposal_of_the_flow_takes_the_place_of_the_first(desk: trading
     flow = trading_desk.flow_of(desk.accept())
     claims = [ResourceClaim(resource="units", amount=90)]
     with transaction.atomic():
-        added = reservations.reserve(
-            flow=flow, proposal=another_proposal(desk, flow), claims=claims, at=clock.now()
-        )
+        added = reserve(another_proposal(desk, flow), claims)
     assert [event.kind for event in added] == ["resource:released", "resource:released", "resource:reserved"]
     assert resources_pack.used() == (90, 0)
 
@@ -236,7 +244,7 @@ def test_the_call_keeps_what_its_own_proposal_claims_in_the_order_of_names(desk:
     other = another_proposal(desk, flow)
     claims = [ResourceClaim(resource="units", amount=30), ResourceClaim(resource="slots", amount=1)]
     with transaction.atomic():
-        added = reservations.reserve(flow=flow, proposal=other, claims=claims, at=clock.now())
+        added = reserve(other, claims)
         assert names_of(added[2:]) == ["slots", "units"]
         pinned = reservations.pin(intent=Intent.objects.get(pk=first), at=clock.now())
     assert names_of(pinned or ()) == ["slots", "units"]

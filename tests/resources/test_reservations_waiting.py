@@ -73,7 +73,6 @@ def test_an_override_takes_the_claim_or_is_told_why_not(desk: factories.Desk) ->
 def test_what_a_flow_itself_holds_is_not_in_its_way(desk: factories.Desk) -> None:
     holder, other = desk.open(), desk.open()
     desk.propose(holder)
-    seen = [
-        resource_facts.list_facts(flow=flow.row(), names=("cash",))[0].reserved for flow in (holder, other)
-    ]
+    rows = resource_facts.list_named(tenant="default", names=("cash",))
+    seen = [resource_facts.list_facts(flow=flow.row(), rows=rows)[0].reserved for flow in (holder, other)]
     assert seen == [0, 94_750]

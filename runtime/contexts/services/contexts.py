@@ -27,6 +27,7 @@ from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agent_labels
 from runtime.state.queries import memory_layers, visible_facts
+from runtime.state.queries.visible_facts import LiveFacts
 
 
 @transactions.retried
@@ -61,15 +62,25 @@ class Frozen:
     selected: tuple[str, ...]
 
 
-def freeze(journal: Journal, agent: Agent, *, kinds: Sequence[PolicyKind] | None = None) -> Frozen:
+@dataclass(frozen=True, kw_only=True)
+class Visible:
+    """What was read of what an agent may see: the kinds granted to it, and the facts under `selected`."""
+
+    kinds: Sequence[PolicyKind]
+    selected: tuple[str, ...]
+    facts: LiveFacts
+    has_artifacts: bool = True
+
+
+def freeze(journal: Journal, agent: Agent, *, visible: Visible | None = None) -> Frozen:
     """Store what the agent may see at the journal's moment, in the caller's transaction.
 
     The flow is locked, has not ended, and becomes ACTIVE with its first context. The caller writes the
-    journal. `kinds` are those of `granted_kinds.list_granted`, where they were read before.
+    journal. `visible` was read in the same transaction; without it, it is read here.
     """
     flow = journal.flow
-    kinds = granted_kinds.list_granted(agent) if kinds is None else kinds
-    compiled, selected = _compile(journal, agent, kinds)
+    visible = _read(agent) if visible is None else visible
+    compiled = _compile(journal, agent, visible)
     expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)
     # The same content has the same name: asking again renews its time.
     snapshot = Snapshot(
@@ -96,18 +107,24 @@ def freeze(journal: Journal, agent: Agent, *, kinds: Sequence[PolicyKind] | None
     )
     if flow.state == FlowState.CREATED:
         journal.transition(FlowState.ACTIVE)
-    return Frozen(context_ref=compiled.context_ref, content=content, expires_at=expires_at, selected=selected)
+    return Frozen(
+        context_ref=compiled.context_ref, content=content, expires_at=expires_at, selected=visible.selected
+    )
 
 
-def _compile(
-    journal: Journal, agent: Agent, kinds: Sequence[PolicyKind]
-) -> tuple[context.Compiled, tuple[str, ...]]:
+def _read(agent: Agent) -> Visible:
+    kinds = granted_kinds.list_granted(agent)
+    selected = visible_facts.selectors(agent=agent, kinds=kinds)
+    facts = visible_facts.read_live(tenant=agent.tenant, selected=selected)
+    return Visible(kinds=kinds, selected=selected, facts=facts)
+
+
+def _compile(journal: Journal, agent: Agent, visible: Visible) -> context.Compiled:
     flow, at = journal.flow, journal.at
     told, tampered = feedback.latest(flow=flow, count=context.RECENT_EVENTS)
     unsaid = mismatches.list_unsaid(tampered, tenant=flow.tenant, stream=str(flow.dfid))
     journal.add(*(item.event() for item in unsaid))
     since = at - timedelta(seconds=settings.DIR_CONTEXT_HISTORY_S)
-    selected = visible_facts.selectors(agent=agent, kinds=kinds)
     memory = memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED)
     if labels := memory_layers.labels_for(agent, memory):
         agent_labels.gain(
@@ -117,9 +134,9 @@ def _compile(
             source=str(flow.dfid),
             at=at,
         )
-    compiled = context.compile_context(
-        selected=selected,
-        facts=visible_facts.list_facts(tenant=agent.tenant, selected=selected),
+    return context.compile_context(
+        selected=visible.selected,
+        facts=visible.facts.as_seen(),
         history=[api_schemas.plain(event) for event in told],
         mission=agent.mission,
         schemas=[
@@ -129,7 +146,7 @@ def _compile(
                 digest=row.digest,
                 schema_url=api_schemas.schema_url(row.kind, row.version),
             )
-            for row in kinds
+            for row in visible.kinds
         ],
         budget=ContextBudget(
             attempts_left=flow.attempts_allowed - flow.attempts_used,
@@ -137,10 +154,11 @@ def _compile(
         ),
         bounds=context.Bounds(since=timestamps.iso(since), tokens=settings.DIR_CONTEXT_TOKENS),
         memory=[memory_layers.remembered(row) for row in memory],
-        artifacts=memory_layers.list_artifacts(agent=agent, limit=context.MAX_ARTIFACTS),
+        artifacts=memory_layers.list_artifacts(agent=agent, limit=context.MAX_ARTIFACTS)
+        if visible.has_artifacts
+        else (),
         salt=_salt_of(flow),
     )
-    return compiled, selected
 
 
 def _salt_of(flow: Flow) -> str:

@@ -92,9 +92,13 @@ def _begin_recovery(missing: Missing) -> None:
     )
 
 
-def refuse_while_recovering() -> Problem | None:
-    """What is refused after a restore until an admin starts a new epoch."""
-    return WAITING if current_epoch.is_recovering() or is_older() else None
+def refuse_while_recovering(*, is_recovering: bool | None = None) -> Problem | None:
+    """What is refused after a restore until an admin starts a new epoch.
+
+    `is_recovering` is what `current_epoch.recovering` has said, where that was asked before.
+    """
+    asked = current_epoch.is_recovering() if is_recovering is None else is_recovering
+    return WAITING if asked or is_older() else None
 
 
 def refuse_proposal(flow: "Flow") -> Problem | None:

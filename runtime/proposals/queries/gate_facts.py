@@ -4,6 +4,7 @@ Few round trips on purpose: world, history and snapshot are one query each, and 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from math import ceil
@@ -25,7 +26,6 @@ from runtime.contracts.facts import (
     Facts,
     FlowFacts,
     Lift,
-    ResourceFacts,
     SnapshotFacts,
     ToolFacts,
 )
@@ -49,11 +49,34 @@ from runtime.registry.queries import (
     stored_documents,
     tool_pins,
 )
+from runtime.registry.queries.autonomy_levels import RecordedLevel
+from runtime.resources.models import Resource
 from runtime.resources.queries import compute_left, resource_facts
 from runtime.state.queries import visible_facts
 from runtime.state.queries.visible_facts import LiveFacts
 from runtime.workflows.queries import positions
 from runtime.workflows.queries.positions import Standing
+
+# The rules in force, and which of them were left out.
+ComparedRules = tuple[PolicyBundle, tuple[Mismatch, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlreadyRead:
+    """What the caller has read in the same transaction, under the same locks.
+
+    `decision` is what `find_decision` has found. What else is None is read where it is needed: `world` is
+    what `read_world` finds where nobody has set a condition, and `claimed` what `list_claimed` finds.
+    """
+
+    compared: ComparedRules | None = None
+    level: RecordedLevel | None = None
+    world: LiveFacts | None = None
+    claimed: Sequence[Resource] | None = None
+    decision: DecisionFacts | None = None
+
+
+NOTHING_READ: Final = AlreadyRead()
 
 
 def get_rules(*, agent: Agent, kind_name: str) -> PolicyBundle:
@@ -61,9 +84,7 @@ def get_rules(*, agent: Agent, kind_name: str) -> PolicyBundle:
     return compare_rules(agent=agent, kind_name=kind_name)[0]
 
 
-def follow(
-    compared: tuple[PolicyBundle, tuple[Mismatch, ...]], followed: Standing | Mismatch | None
-) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
+def follow(compared: ComparedRules, followed: Standing | Mismatch | None) -> ComparedRules:
     """The rules with the workflow that the flow follows.
 
     Where it is not as it was registered, the manifest grants nothing: it could not be held to its workflow.
@@ -78,7 +99,7 @@ def follow(
 
 def compare_rules(
     *, agent: Agent, kind_name: str, kinds: Sequence[PolicyKind] | None = None
-) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
+) -> ComparedRules:
     """The active rules, and which part of them differs from what the ledger recorded as activated.
 
     Such a part is None, as if it were missing: bytes that nobody has activated grant nothing. `kinds` are
@@ -177,16 +198,22 @@ def get_facts(
     session_valid: bool,
     lifts: tuple[Lift, ...],
     at: datetime,
-    decision: DecisionFacts | None = None,
+    read: AlreadyRead = NOTHING_READ,
 ) -> Facts:
     """The facts of one case at `at`. The caller holds the locks of flow and agent."""
     kind, live, unsafe = rules.kind, LiveFacts(), ""
     # What is read beside the kind's own expressions.
     beside = (*conditions, *feature_sources(rules))
     if kind is not None:
-        live = read_world(tenant=flow.tenant, kind=kind, params=params, conditions=beside)
+        live = (
+            read_world(tenant=flow.tenant, kind=kind, params=params, conditions=beside)
+            if read.world is None or conditions
+            else read.world
+        )
         unsafe = safety.why_unsafe(kind) or safety.why_too_slow(kind, world=live.values, conditions=beside)
     labels, unread = _labels(agent, rules, beside, at)
+    claimed = list_claimed(flow=flow, rules=rules) if read.claimed is None else read.claimed
+    level = autonomy_levels.get_recorded(agent) if read.level is None else read.level
     return Facts(
         agent=AgentFacts(
             agent_id=agent.agent_id,
@@ -210,17 +237,19 @@ def get_facts(
         escalation_tokens=budget_rules.whole_tokens(escalation_millitokens(agent=agent, rules=rules, at=at)),
         lifts=lifts,
         compute=_compute(flow, rules),
-        resources=get_resources(flow=flow, rules=rules),
+        resources=None
+        if kind is None or not kind.claims
+        else resource_facts.list_facts(flow=flow, rows=claimed),
         evidence=None
         if kind is None
         else required_evidence.get_evidence(flow=flow, kind=kind, params=params),
         max_ages=None
         if kind is None
         else required_evidence.get_max_ages(flow=flow, kind=kind, params=params),
-        decision=decision,
+        decision=read.decision,
         unsafe=unsafe or unread or None,
         tools=get_tools(agent.tenant, kind),
-        autonomy=autonomy_levels.get_gate_level(agent),
+        autonomy=autonomy_levels.gate_level(level),
         labels=labels,
     )
 
@@ -297,7 +326,7 @@ def get_facts_of_now(
         session_valid=True,
         lifts=(),
         at=at,
-        decision=decision,
+        read=AlreadyRead(decision=decision),
     )
 
 
@@ -313,14 +342,12 @@ def get_rate_wait_s(*, agent: Agent, rules: PolicyBundle, at: datetime) -> int:
     return max(1, ceil((last + timedelta(minutes=1) - at).total_seconds()))
 
 
-def get_resources(*, flow: Flow, rules: PolicyBundle) -> tuple[ResourceFacts, ...] | None:
-    """The resources that the kind claims, by name, without what this flow itself holds of them.
-
-    None where it claims none.
-    """
+def list_claimed(*, flow: Flow, rules: PolicyBundle) -> list[Resource]:
+    """The resources that the kind claims, by name; most claim none, which asks no database."""
     if rules.kind is None or not rules.kind.claims:
-        return None
-    return resource_facts.list_facts(flow=flow, names={claim.resource for claim in rules.kind.claims})
+        return []
+    names = {claim.resource for claim in rules.kind.claims}
+    return resource_facts.list_named(tenant=flow.tenant, names=names)
 
 
 def escalation_millitokens(*, agent: Agent, rules: PolicyBundle, at: datetime) -> int:
@@ -396,16 +423,22 @@ def read_world(
     *, tenant: str, kind: KindDocument, params: dict[str, Any], conditions: tuple[str, ...] = ()
 ) -> LiveFacts:
     """The same with their versions, and the last numbered version of the world, in one statement."""
+    selected = list_selectors(kind=kind, params=params, conditions=conditions)
+    return visible_facts.read_live(tenant=tenant, selected=selected)
+
+
+def list_selectors(
+    *, kind: KindDocument, params: dict[str, Any], conditions: tuple[str, ...] = ()
+) -> frozenset[str]:
+    """The paths and namespaces (`price.`; the empty one: every fact) of the same."""
     if safety.why_unsafe(kind):
-        return LiveFacts()  # which facts it reads is not worked out: nothing will read them
+        return frozenset()  # which facts it reads is not worked out: nothing will read them
     selectors = kind_reads.of_kind(kind).facts
     if conditions:
         selectors |= kind_reads.named_facts(conditions)
     if kind_reads.EVERYTHING in selectors:
-        return visible_facts.read_live(tenant=tenant, paths=(), namespaces=("",))
-    namespaces = frozenset(item for item in selectors if item.endswith("."))
-    paths = selectors.difference(namespaces).union(evaluate.required_facts(kind, params))
-    return visible_facts.read_live(tenant=tenant, paths=paths, namespaces=namespaces)
+        return frozenset({""})
+    return selectors.union(evaluate.required_facts(kind, params))
 
 
 def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:

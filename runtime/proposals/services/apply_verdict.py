@@ -48,8 +48,14 @@ def accept(*, journal: Journal, judged: Judged, delay: timedelta = timedelta()) 
     """
     flow = journal.flow
     _tell_verdict(journal, judged)
-    claims = judged.verdict.claims
-    journal.add(*reservations.reserve(flow=flow, proposal=judged.proposal, claims=claims, at=journal.at))
+    reserved = reservations.reserve(
+        flow=flow,
+        proposal=judged.proposal,
+        claims=judged.verdict.claims,
+        resources=judged.claimed,
+        at=journal.at,
+    )
+    journal.add(*reserved)
     journal.transition(FlowState.ACCEPTED)
     if not judged.verdict.steps:
         journal.transition(FlowState.CLOSED)

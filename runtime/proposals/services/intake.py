@@ -26,12 +26,15 @@ from runtime.flows.models import Flow
 from runtime.flows.services import flows, locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel.workflows import steps
-from runtime.proposals.queries import gate_facts
+from runtime.proposals.queries import caller_facts, gate_facts
+from runtime.proposals.queries.caller_facts import CallerFacts
+from runtime.proposals.queries.gate_facts import AlreadyRead, ComparedRules
 from runtime.proposals.services import apply_verdict, judging, proposal_signatures
 from runtime.proposals.services.proposal_signatures import Signed
 from runtime.registry.models import Agent, Session
 from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agents, credentials
+from runtime.state.queries.visible_facts import LiveFacts
 from runtime.workflows.services import positions
 
 
@@ -64,16 +67,17 @@ def submit(
     if refused is not None:
         return refused
     call = IdempotentRequest(key=idempotency_key, path=path, body=body)
-    stored = idempotency.find_response(agent_pk=flow.agent_id, call=call, makes="proposal", dfid=flow.dfid)
+    agent = agents.lock_of(session)
+    caller = caller_facts.look(session=session, agent=agent, call=call)
+    stored = find_answer(caller, agent=agent, call=call, dfid=flow.dfid)
     if stored is not None:
-        return Answered(body=stored) if isinstance(stored, bytes) else stored
+        return stored
     refused = refuse_unless_open(flow)
     if refused is not None:
         return refused
     refused = packages.refuse_unknown(flow=flow, decision_id=envelope.decision_id)
     if refused is not None:
         return refused
-    agent = agents.lock_of(session)
     signed = proposal_signatures.verify(agent=agent, envelope=envelope, call=call)
     if isinstance(signed, Problem):
         return signed
@@ -83,9 +87,19 @@ def submit(
         journal=journal,
         agent=agent,
         session=session,
-        case=Submitted(envelope=envelope, snapshot=snapshot, signed=signed),
+        case=Submitted(envelope=envelope, snapshot=snapshot, signed=signed, caller=caller),
         call=call,
     )
+
+
+def find_answer(
+    caller: CallerFacts, *, agent: Agent, call: IdempotentRequest, dfid: UUID | None
+) -> Answered | Problem | None:
+    """What `idempotency.find_response` says of a repeated proposal; the others ask no database."""
+    if not caller.is_answered:
+        return None
+    stored = idempotency.find_response(agent_pk=agent.pk, call=call, makes="proposal", dfid=dfid)
+    return Answered(body=stored) if isinstance(stored, bytes) else stored
 
 
 def refuse_unless_open(flow: Flow) -> Problem | None:
@@ -104,16 +118,19 @@ def refuse_unless_open(flow: Flow) -> Problem | None:
 class Submitted:
     """A proposal, and what it stands on; `signed` where its agent has to sign it.
 
-    `context_ref` names a context that was compiled with it, and `seen` what its snapshot was made of instead.
-    `compared` and `counts_other_flows` are those of `judging.judge`.
+    `caller` was asked under the lock of its agent. `context_ref` names a context that was compiled with it,
+    and `seen` what its snapshot was made of instead. `compared` and `world` are those of `AlreadyRead`, and
+    `counts_other_flows` is that of `judging.judge`.
     """
 
     envelope: ProposalEnvelope
     snapshot: SnapshotFacts | None
     signed: Signed | None
+    caller: CallerFacts
     context_ref: str | None = None
     seen: Mapping[str, int] | None = None
-    compared: judging.ComparedRules | None = None
+    compared: ComparedRules | None = None
+    world: LiveFacts | None = None
     counts_other_flows: bool = False
 
 
@@ -142,10 +159,10 @@ def decide(
         ),
         snapshot=case.snapshot,
         # Asked again under the locks: a key may have been revoked since the call was let in.
-        session_valid=credentials.is_still_valid(session, at=journal.at)
+        session_valid=case.caller.is_session_valid(journal.at)
         and credentials.fits_environment(session.key, granted_kinds.manifest_of(agent)),
         explain=envelope.explain or "",
-        compared=case.compared,
+        read=AlreadyRead(compared=case.compared, level=case.caller.level, world=case.world),
         counts_other_flows=case.counts_other_flows,
     )
     flow.policy_kind = envelope.policy_kind

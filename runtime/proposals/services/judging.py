@@ -1,6 +1,6 @@
 """Judging one proposal: facts, verdict, and the rows that make it replayable. Moves nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -28,15 +28,14 @@ from runtime.kernel.gate import cedar_facts, obligations, pipeline
 from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
 from runtime.kernel.rules import kind_reads
 from runtime.proposals.queries import gate_facts
+from runtime.proposals.queries.gate_facts import AlreadyRead
 from runtime.proposals.services.proposal_signatures import Signed
 from runtime.registry.models import Agent, Bundle
 from runtime.registry.queries import autonomy_levels
 from runtime.registry.services import autonomy
+from runtime.resources.models import Resource
 from runtime.workflows.queries import positions, step_history
 from runtime.workflows.queries.positions import Standing
-
-# The rules in force, and which of them were left out.
-ComparedRules = tuple[PolicyBundle, tuple[Mismatch, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,8 @@ class Judged:
     """A proposal with its verdict, their rows (not stored yet) and the rules it was judged under.
 
     `mismatches` names rules that were left out, since their rows are not what the ledger recorded; `redacted`
-    is how often which redaction rule was applied to the explanation.
+    is how often which redaction rule was applied to the explanation. `claimed` are the rows of the resources
+    that the kind claims.
     """
 
     document: ProposalDocument
@@ -55,6 +55,7 @@ class Judged:
     facts: Facts
     mismatches: tuple[Mismatch, ...]
     redacted: Mapping[str, int]
+    claimed: Sequence[Resource]
     followed: Standing | None = None
 
     @property
@@ -90,23 +91,23 @@ def judge(
     session_valid: bool = True,
     lifts: tuple[Lift, ...] = (),
     explain: str = "",
-    compared: ComparedRules | None = None,
+    read: AlreadyRead = gate_facts.NOTHING_READ,
     counts_other_flows: bool = False,
 ) -> Judged:
     """Judge `document` at the moment it was received. The caller holds the locks of flow and agent.
 
     `snapshot` is what its author was shown, and `lifts` the findings that a person lifts. Nothing is written.
-    `compared` are the rules, where the caller has read them. With `counts_other_flows`, tries at the same
-    that were rejected in other flows count as tries in this one.
+    With `counts_other_flows`, tries at the same that were rejected in other flows count as tries in this one.
     """
     at = timestamps.from_ms(document.received_at_ms)
     followed = positions.find(flow, agent)
     rules, mismatches = gate_facts.follow(
-        compared or gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind), followed
+        read.compared or gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind), followed
     )
     decision = gate_facts.find_decision(flow=flow, rules=rules, decision_id=document.decision_id)
     if isinstance(decision, Mismatch):
         mismatches, decision = (*mismatches, decision), None
+    claimed = gate_facts.list_claimed(flow=flow, rules=rules)
     facts = gate_facts.get_facts(
         flow=flow,
         agent=agent,
@@ -117,7 +118,7 @@ def judge(
         session_valid=session_valid,
         lifts=lifts,
         at=at,
-        decision=decision,
+        read=replace(read, claimed=claimed, decision=decision),
     )
     mismatches = (*mismatches, *autonomy_levels.list_unlike(agent, facts.autonomy))
     facts = facts.model_copy(update=_of_workflow(flow, followed, rules, document))
@@ -180,6 +181,7 @@ def judge(
         mismatches=mismatches,
         followed=followed if isinstance(followed, Standing) else None,
         redacted=explained.times,
+        claimed=claimed,
     )
 
 

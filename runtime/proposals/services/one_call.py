@@ -3,6 +3,8 @@
 The same services do it as for the three calls, and their entries come in the same order.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,12 +23,15 @@ from runtime.epochs.services import epochs
 from runtime.flows.models import Flow
 from runtime.flows.services import delegation, flows, locks
 from runtime.flows.services.flow_transaction import Journal
-from runtime.proposals.queries import gate_facts
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.proposals.queries import caller_facts, gate_facts
 from runtime.proposals.services import intake, proposal_signatures
 from runtime.proposals.services.intake import Answered, Submitted
 from runtime.registry.models import Agent, PolicyKind, Session
 from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agents
+from runtime.state.queries import visible_facts
+from runtime.state.queries.visible_facts import LiveFacts
 
 UNSAID_TRIGGER: Final = "proposed in one call"
 
@@ -48,16 +53,20 @@ def submit(
 def _submit(
     session: Session, asked: ProposalCall, call: IdempotentRequest, traceparent: str
 ) -> Answered | Problem:
-    place = _lock_flow(session.agent, asked) if asked.dfid is not None else _lock_parent(session.agent, asked)
-    if isinstance(place, Problem):
-        return place
-    flow, parent = place
+    flow = None if asked.dfid is None else _lock_flow(session.agent, asked.dfid)
+    if isinstance(flow, Problem):
+        return flow
+    parent = None if flow is not None else _lock_parent(session.agent, asked)
     # Only one of fifty equal calls comes through at a time: the rest find its answer.
     agent = agents.lock_of(session)
+    caller = caller_facts.look(session=session, agent=agent, call=call)
+    refused = epochs.refuse_while_recovering(is_recovering=caller.is_recovering)
+    if refused is not None:
+        return refused
     dfid = None if flow is None else flow.dfid
-    stored = idempotency.find_response(agent_pk=agent.pk, call=call, makes="proposal", dfid=dfid)
+    stored = intake.find_answer(caller, agent=agent, call=call, dfid=dfid)
     if stored is not None:
-        return Answered(body=stored) if isinstance(stored, bytes) else stored
+        return stored
     signed = proposal_signatures.verify(agent=agent, envelope=asked, call=call)
     if isinstance(signed, Problem):
         return signed
@@ -85,19 +94,22 @@ def _submit(
             envelope=asked,
             snapshot=snapshot,
             signed=signed,
+            caller=caller,
             compared=compared,
             counts_other_flows=flow is None,
         )
     else:
-        granted = granted_kinds.granted(agent)
-        frozen = contexts.freeze(journal, agent, kinds=[kind for kind in kinds if kind.kind in granted])
+        visible, world = _read_facts(asked, agent=agent, kinds=kinds, rules=compared[0])
+        frozen = contexts.freeze(journal, agent, visible=replace(visible, has_artifacts=caller.has_artifacts))
         case = Submitted(
             envelope=asked,
             snapshot=_seen(asked, frozen, journal),
             signed=signed,
+            caller=caller,
             context_ref=frozen.context_ref,
             seen=asked.seen,
             compared=compared,
+            world=world,
             counts_other_flows=flow is None,
         )
     answer = intake.decide(journal=journal, agent=agent, session=session, case=case, call=call)
@@ -120,26 +132,20 @@ def claim_batch(*, session: Session, call: IdempotentRequest, count: int) -> Pro
     return stored if isinstance(stored, Problem) else None
 
 
-# The flow of a further try, and the parent of a new one; each is None where there is none.
-_Place = tuple[Flow | None, Flow | None]
-
-
-def _lock_flow(agent: Agent, asked: ProposalCall) -> _Place | Problem:
-    dfid = api_schemas.uuid_of(asked.dfid or "")
+def _lock_flow(agent: Agent, named: str) -> Flow | Problem:
+    """The flow of a further try."""
+    dfid = api_schemas.uuid_of(named)
     flow = None if dfid is None else locks.lock_own(agent=agent, dfid=dfid)
     if flow is None:
         return flows.not_found()
-    return epochs.refuse_proposal(flow) or (flow, None)
+    return epochs.refuse_proposal(flow) or flow
 
 
-def _lock_parent(agent: Agent, asked: ProposalCall) -> _Place | Problem:
-    refused = epochs.refuse_while_recovering()
-    if refused is not None:
-        return refused
+def _lock_parent(agent: Agent, asked: ProposalCall) -> Flow | None:
+    """The parent of a new flow."""
     if asked.parent_dfid is None:
-        return None, None
-    parent = delegation.lock_parent(dfid=UUID(asked.parent_dfid), tenant=agent.tenant)
-    return delegation.not_delegated() if parent is None else (None, parent)
+        return None
+    return delegation.lock_parent(dfid=UUID(asked.parent_dfid), tenant=agent.tenant)
 
 
 def _refuse_flow(
@@ -152,7 +158,7 @@ def _refuse_flow(
     if asked.decision_id is not None:
         detail = "A new flow has no decision package. Name the flow that it is of by its dfid."
         return Problem(code=ProblemCode.DECISION_NOT_FOUND, detail=detail)
-    return None if parent is None else delegation.refuse(parent=parent, agent=agent)
+    return None if asked.parent_dfid is None else delegation.refuse(parent=parent, agent=agent)
 
 
 def _list_kinds(asked: ProposalCall, agent: Agent) -> list[PolicyKind]:
@@ -161,6 +167,24 @@ def _list_kinds(asked: ProposalCall, agent: Agent) -> list[PolicyKind]:
     if asked.context_ref is not None:
         return granted_kinds.list_active(tenant=agent.tenant, names=own)
     return granted_kinds.list_granted(agent, also=own)
+
+
+def _read_facts(
+    asked: ProposalCall, *, agent: Agent, kinds: Sequence[PolicyKind], rules: PolicyBundle
+) -> tuple[contexts.Visible, LiveFacts]:
+    """What the agent may see, and of the facts what the gate asks for, read in one statement."""
+    granted = granted_kinds.granted(agent)
+    own = [kind for kind in kinds if kind.kind in granted]
+    selected = visible_facts.selectors(agent=agent, kinds=own)
+    beside = gate_facts.feature_sources(rules)
+    judged_on = (
+        frozenset()
+        if rules.kind is None
+        else gate_facts.list_selectors(kind=rules.kind, params=asked.params, conditions=beside)
+    )
+    live = visible_facts.read_live(tenant=agent.tenant, selected=judged_on.union(selected))
+    seen = contexts.Visible(kinds=own, selected=selected, facts=live.under(selected))
+    return seen, live.under(judged_on)
 
 
 def _refuse_context(asked: ProposalCall, kind: KindDocument | None) -> Problem | None:

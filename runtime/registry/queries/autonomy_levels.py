@@ -53,10 +53,9 @@ def get_recorded(agent: Agent) -> RecordedLevel:
     return read(agent_entries.last_body(agent, Kind.AGENT_AUTONOMY_CHANGED))
 
 
-def get_gate_level(agent: Agent) -> AutonomyLevel | None:
+def gate_level(recorded: RecordedLevel) -> AutonomyLevel | None:
     """The level as a fact of the gate: None where the agent is AUTONOMOUS."""
-    level = get_recorded(agent).level
-    return None if level is AutonomyLevel.AUTONOMOUS else level
+    return None if recorded.level is AutonomyLevel.AUTONOMOUS else recorded.level
 
 
 def list_unlike(agent: Agent, level: AutonomyLevel | None) -> tuple[Mismatch, ...]:

@@ -209,11 +209,6 @@ def fits_environment(key: Key, manifest: ManifestDocument | None) -> bool:
     return manifest is None or not manifest.environments or key.environment in manifest.environments
 
 
-def is_still_valid(session: Session, *, at: datetime) -> bool:
-    """Whether a session that was let in before has not ended by `at`, nor its key been revoked."""
-    return bool(_STILL_VALID.rows(pk=session.pk, now=at))
-
-
 def new_secret(kind: str) -> tuple[str, str, str]:
     """Public id, secret hash and whole text of a new credential."""
     public_id, secret = f"{kind}_{secrets.token_hex(8)}", secrets.token_urlsafe(32)
@@ -286,13 +281,7 @@ def _session(*, token_id: str) -> QuerySet[Session]:
     return Session.objects.select_related("key", "agent__active_manifest").filter(token_id=token_id)
 
 
-def _still_valid(*, pk: int, now: datetime) -> QuerySet[Session, int]:
-    rows = Session.objects.filter(pk=pk, expires_at__gt=now, key__revoked_at__isnull=True)
-    return rows.values_list("pk", flat=True)
-
-
 _SESSION: Final = statements.Read(_session)
-_STILL_VALID: Final = statements.Read(_still_valid)
 
 
 def _see(agent: Agent, now: datetime) -> None:

@@ -1,6 +1,6 @@
 """Reads of resources and reservations: for the gate, and for the sweeper."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from runtime.flows.models import Flow
 
 
-def list_facts(*, flow: "Flow", names: Collection[str]) -> tuple[ResourceFacts, ...]:
-    """The named resources of the flow's tenant as the gate sees them, by name."""
+def list_facts(*, flow: "Flow", rows: Iterable[Resource]) -> tuple[ResourceFacts, ...]:
+    """Resources as the gate sees them: without what the flow itself holds of them."""
     own = {} if flow.is_new else dict(_HELD.rows(dfid=flow.pk))
     return tuple(
         ResourceFacts(
@@ -27,7 +27,7 @@ def list_facts(*, flow: "Flow", names: Collection[str]) -> tuple[ResourceFacts, 
             reserved=row.reserved - own.get(row.pk, 0),
             committed=row.committed,
         )
-        for row in list_named(tenant=flow.tenant, names=names)
+        for row in rows
     )
 
 

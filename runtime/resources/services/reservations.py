@@ -28,9 +28,16 @@ REPLACED = "REPLACED"
 
 
 def reserve(
-    *, flow: "Flow", proposal: "Proposal", claims: Sequence[ResourceClaim], at: datetime
+    *,
+    flow: "Flow",
+    proposal: "Proposal",
+    claims: Sequence[ResourceClaim],
+    resources: Iterable[Resource],
+    at: datetime,
 ) -> list[events.Event]:
     """Take all claims of an accepted proposal or none. A flow holds the claims of one proposal at a time.
+
+    `resources` are those that the claims name. What is left of them is asked anew as they are taken.
 
     Raises `transactions.ConcurrentUpdateError` where another flow was faster: the whole transaction is
     judged again.
@@ -38,8 +45,7 @@ def reserve(
     if not claims:
         return []
     added = [] if flow.is_new else release(flow=flow, reason=REPLACED, at=at)
-    names = {claim.resource for claim in claims}
-    rows = {row.name: row for row in resource_facts.list_named(tenant=flow.tenant, names=names)}
+    rows = {row.name: row for row in resources}
     lease_until, held = at + timedelta(seconds=settings.DIR_RESERVATION_S), []
     for claim in sorted(claims, key=lambda one: one.resource):
         row = rows[claim.resource]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, Q, QuerySet
 
 from audit import canonical, statements
 from runtime.contracts import timestamps
@@ -145,6 +145,11 @@ def list_artifacts(*, agent: Agent, limit: int) -> list[ArtifactRef]:
         )
         for row in reversed(rows)
     ]
+
+
+def has_artifacts(*, agent_pk: int) -> Exists:
+    """For a query: whether an agent has any."""
+    return Exists(Artifact.objects.filter(agent=agent_pk))
 
 
 def _artifacts(limit: int, *, agent_pk: int) -> QuerySet[Artifact]:

@@ -1,6 +1,6 @@
 """The facts that one agent may see, and single facts with their versions."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -28,16 +28,6 @@ def selectors(*, agent: Agent, kinds: Iterable[PolicyKind]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def list_facts(*, tenant: str, selected: tuple[str, ...]) -> tuple[SeenFact, ...]:
-    """The current facts under the selectors, by path."""
-    if not selected:
-        return ()
-    return tuple(
-        SeenFact(path=path, version=version, value=canonical.decode(bytes(value)))
-        for path, version, value in _SELECTED.rows(selected, tenant=tenant)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class LiveFacts:
     """Current values and their versions, by path, and the last numbered version of the world beside them.
@@ -49,10 +39,31 @@ class LiveFacts:
     versions: dict[str, int] = field(default_factory=dict)
     world_version: int | None = None
 
+    def under(self, selected: Collection[str]) -> "LiveFacts":
+        """Those of them that `read_live` finds under some of the selectors that these were read by."""
+        namespaces = tuple(filter(_is_namespace, selected))
+        values = {
+            path: value
+            for path, value in self.values.items()
+            if path in selected or path.startswith(namespaces)
+        }
+        return LiveFacts(
+            values=values,
+            versions={path: self.versions[path] for path in values},
+            world_version=self.world_version if values else None,
+        )
 
-def read_live(*, tenant: str, paths: Collection[str], namespaces: Collection[str]) -> LiveFacts:
+    def as_seen(self) -> Iterator[SeenFact]:
+        """The same as an agent sees them."""
+        for path, value in self.values.items():
+            yield SeenFact(path=path, version=self.versions[path], value=value)
+
+
+def read_live(*, tenant: str, selected: Collection[str]) -> LiveFacts:
     """Exact paths, and all in some namespaces (`price.`; the empty one: every fact), in one statement."""
-    rows = _VALUES.rows(tuple(sorted(namespaces)), tenant=tenant, paths=sorted(paths))
+    namespaces = frozenset(filter(_is_namespace, selected))
+    paths = sorted(namespaces.symmetric_difference(selected))
+    rows = _VALUES.rows(tuple(sorted(namespaces)), tenant=tenant, paths=paths)
     return LiveFacts(
         values={path: canonical.decode(bytes(value)) for path, value, _, _ in rows},
         versions={path: version for path, _, version, _ in rows},
@@ -113,13 +124,8 @@ def list_current(*, tenant: str, paths: Collection[str]) -> dict[str, Fact]:
     return {row.path: row for row in Fact.objects.of(tenant).filter(path__in=paths)}
 
 
-def _selected(
-    selectors: tuple[str, ...], *, tenant: str
-) -> QuerySet[Fact, tuple[str, int, bytes | memoryview]]:
-    wanted = Q()
-    for selector in selectors:
-        wanted |= Q(path__startswith=selector) if selector.endswith(".") else Q(path=selector)
-    return Fact.objects.of(tenant).filter(wanted).order_by("path").values_list("path", "version", "value")
+def _is_namespace(selector: str) -> bool:
+    return not selector or selector.endswith(".")
 
 
 def _values(
@@ -143,7 +149,6 @@ def _with_next(
     return FactVersion.objects.of(tenant).filter(wanted)
 
 
-_SELECTED: Final = statements.Read(_selected)
 _VALUES: Final = statements.Read(_values)
 _WITH_NEXT: Final = statements.Read(_with_next)
 

@@ -1,5 +1,6 @@
 """Which members of a name an expression reads: as more where it is not plainly written, never as less."""
 
+import json
 from typing import Any
 
 import pytest
@@ -90,3 +91,52 @@ def test_a_value_that_is_put_takes_the_place_of_what_was_carried_in_part() -> No
 
 def test_members_are_asked_of_maps_alone() -> None:
     assert outcome("p.a", language.Names({"p": [*range(20)]})) is language.ErrorCode.TYPE
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("manifest.limits.most", ("manifest", "limits", "most")),
+        (" params . a ", ("params", "a")),
+        ("key", ("key",)),
+        ("(params.a)", ("params", "a")),
+        ("params['a']", ()),
+        ("params.a.size()", ()),
+        ("-params.a", ()),
+        ("has(params.a)", ()),
+        (".params.a", ()),
+        ("params.?a", ()),
+        ("true", ()),
+        ("'params.a'", ()),
+    ],
+)
+def test_tells_an_expression_that_only_goes_through_members(source: str, found: tuple[str, ...]) -> None:
+    assert members.path(source) == found
+
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.text(max_size=3),
+    st.integers(-(2**53) - 2, 2**53 + 2),
+    st.floats(),
+    st.lists(st.integers(0, 3), max_size=2),
+)
+WORLDS = st.recursive(
+    LEAVES, lambda inner: st.dictionaries(st.sampled_from("abcd"), inner, max_size=4), max_leaves=12
+)
+PATHS = st.lists(st.sampled_from("abcd"), max_size=3).map(lambda steps: ".".join(["p", *steps]))
+
+
+@settings(max_examples=500, deadline=None)
+@given(world=WORLDS, source=PATHS)
+def test_going_through_members_finds_what_the_library_finds(world: Any, source: str) -> None:
+    by_library = language.Expression(source)
+    by_library._path = ()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(language, "compile_expression", lambda _: by_library)
+        expected = outcome(source, {"p": world})
+    found = outcome(source, {"p": world})
+    assert json.dumps(found, sort_keys=True) == json.dumps(expected, sort_keys=True)
+    assert isinstance(found, language.ErrorCode) is isinstance(expected, language.ErrorCode)
+    assert outcome(source, {"q": world}) is language.ErrorCode.UNKNOWN_NAME

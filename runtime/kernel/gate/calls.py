@@ -177,7 +177,8 @@ def _call(
     call = _rendered(proposal, step, direction, method=request.method.value, path=path, body=body)
     probe = None
     if step.probe is not None:
-        probe = templates.request_path(step.probe.path, _known(proposal, names, step, key=call.key))
+        known.put("key", call.key)
+        probe = templates.request_path(step.probe.path, known)
     return call.model_copy(
         update={
             "probe": probe,

@@ -5,7 +5,7 @@ the library's texts change with its versions, and a stored verdict must not.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import lru_cache
@@ -76,7 +76,7 @@ _CODES_BY_EXCEPTION: tuple[tuple[type[Exception], ErrorCode], ...] = (
 
 
 # A map of no more members is carried as quickly whole.
-_FEW_MEMBERS = 4
+_FEW_MEMBERS = 8
 
 
 class Names(dict[str, Any]):
@@ -130,7 +130,7 @@ def shared(names: Mapping[str, Any]) -> Names:
 class Expression:
     """A compiled expression; immutable, shared between threads."""
 
-    __slots__ = ("_program", "bound_names", "members", "names", "source")
+    __slots__ = ("_path", "_program", "bound_names", "members", "names", "source")
 
     def __init__(self, source: str) -> None:
         """Compile `source`.
@@ -147,6 +147,7 @@ class Expression:
         self.bound_names = cel_tokens.bound_names(source)
         self.names = names
         self.members = members.read_alone(source)
+        self._path = members.path(source)
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
         """The value over `names` (JSON values) as a plain JSON value; integers stay integers.
@@ -154,6 +155,10 @@ class Expression:
         Raises:
             ExpressionError: whatever goes wrong.
         """
+        if self._path:
+            found = _at(self._path, names)
+            if found is not None:
+                return found
         try:
             value = self._program.execute(shared(names).context(self.names, self.members))
         except (KeyboardInterrupt, SystemExit):
@@ -166,6 +171,22 @@ class Expression:
                 code = ErrorCode.UNKNOWN_NAME
             raise ExpressionError(code) from error
         return as_json(value)
+
+
+def _at(path: Sequence[str], names: Mapping[str, Any]) -> str | int | None:
+    """The text, boolean or number that is found by going through members, as the library finds it.
+
+    None where there is none, which is for the library to say, and for other values.
+    """
+    found = names.get(path[0])
+    for member in path[1:]:
+        if type(found) is not dict:
+            return None
+        found = found.get(member)
+    kind = type(found)
+    if kind is str or kind is bool or (kind is int and abs(found) <= canonical.MAX_SAFE_INTEGER):
+        return found
+    return None
 
 
 @lru_cache(maxsize=4096)
@@ -211,6 +232,9 @@ def as_json(value: Any) -> Any:
         ExpressionError: NOT_JSON for bytes, times, optionals, NaN and maps keyed by anything but text;
             OVERFLOW for an integer past 2^53-1, which JSON readers would round.
     """
+    kind = type(value)
+    if kind is bool or kind is str:  # as below: most results are one of these
+        return value
     match value:
         case None | bool() | str():
             return value

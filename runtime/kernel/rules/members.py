@@ -37,6 +37,22 @@ def read_alone(source: str) -> Mapping[str, frozenset[str]]:
     return {name: frozenset(members) for name, members in found.items()}
 
 
+def path(source: str) -> tuple[str, ...]:
+    """The name and the members that an expression goes through where it does nothing else.
+
+    `manifest.limits.most` goes through all three; an empty tuple for anything else.
+    """
+    try:
+        node = tree.parse(cel_tokens.tokenize(source))
+    except tree.UnreadableError:
+        return ()
+    steps = list[str]()
+    while isinstance(node, Select):
+        steps.append(node.name)
+        node = node.of
+    return (node.text, *reversed(steps)) if isinstance(node, Name) else ()
+
+
 def _reads(node: Node) -> Iterator[tuple[str, str | None]]:
     """Every name in a tree with the member that is read of it; None where it is the whole."""
     match node:

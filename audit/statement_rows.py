@@ -52,6 +52,14 @@ class Column:
         known = _ways(_referenced(field), vendor)
         self.ways: _Ways = {**known, type(None): None} if known else {}
 
+    def param(self, value: Any, database: BaseDatabaseWrapper) -> Any:
+        """The parameter of one value, as `save` stores it."""
+        try:
+            way = self.ways[type(value)]
+        except KeyError:
+            return self.field.get_db_prep_save(value, database)
+        return value if way is None else way(value)
+
 
 def params(columns: Sequence[Column], rows: Sequence[Model], database: BaseDatabaseWrapper) -> list[Any]:
     """The parameters of an insert of these rows, row by row."""

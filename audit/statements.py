@@ -63,12 +63,12 @@ class Slot(Expression):
 class _Stored(Slot):
     """Stands where the new value of a column will be: stored as `save` stores it, None included."""
 
-    def __init__(self, name: str, column: "Field[Any, Any]") -> None:
+    def __init__(self, name: str, column: statement_rows.Column) -> None:
         super().__init__(name)
         self.column = column
 
     def fill(self, values: Mapping[str, Any], database: BaseDatabaseWrapper) -> Any:
-        return self.column.get_db_prep_save(values[self.name], database)
+        return self.column.param(values[self.name], database)
 
 
 class Read(Generic[Row]):
@@ -179,13 +179,14 @@ class Change:
 def _compile_change(rows: QuerySet[Any, Any], changes: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
     query: Any = rows.query.chain(UpdateQuery)
     _note_columns(query.where)
-    query.add_update_values(
-        {
-            name: _Stored(value.name, rows.model._meta.get_field(name)) if type(value) is Slot else value
-            for name, value in changes.items()
-        }
-    )
+    query.add_update_values({name: _new_value(rows.model, name, value) for name, value in changes.items()})
     return statement_text.with_constants(*query.get_compiler(connection=connection).as_sql())
+
+
+def _new_value(model: type[Model], name: str, value: Any) -> Any:
+    column: Any = model._meta.get_field(name)
+    stored = statement_rows.Column(column, connection.vendor)
+    return _Stored(value.name, stored) if type(value) is Slot else value
 
 
 def _filled(params: Sequence[Any], values: Mapping[str, Any], database: BaseDatabaseWrapper) -> list[Any]:

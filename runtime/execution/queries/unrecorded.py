@@ -31,7 +31,7 @@ def may_have_happened(*, intent: Intent, key: str, restored_at: datetime | None)
 
     `restored_at` is of the epoch that ended last since the intent was made (`get_restored_at`).
     """
-    if intent.purpose != Purpose.CALL:
+    if intent.purpose != Purpose.CALL or (restored_at is None and not intent.attempts):
         return False
     calls = Attempt.objects.filter(intent=intent, target_key=key)
     # All that was live is in doubt since the restore, so that a RESUME without a call after it is newer.

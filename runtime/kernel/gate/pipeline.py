@@ -195,13 +195,17 @@ def judge_bytes(judgement: bytes, rules_in_force: bytes) -> bytes:
     asked = Judgement.from_bytes(judgement)
     if canonical.digest(rules_in_force) != asked.rules_digest:
         raise ValueError("the rules are not those that were in force")
-    rules = _rules_of(rules_in_force)
+    rules = rules_of(rules_in_force)
     return judge(asked.proposal, asked.facts, rules, asked.now_ms, asked.gate_version).to_bytes()
 
 
 @lru_cache(maxsize=256)
-def _rules_of(body: bytes) -> PolicyBundle:
-    """The rules of their stored bytes, read once: most judgements are under rules that judged before."""
+def rules_of(body: bytes) -> PolicyBundle:
+    """The rules of their stored bytes, read once: most judgements are under rules that judged before.
+
+    Raises:
+        ValueError: when the bytes are no rules.
+    """
     return PolicyBundle.from_bytes(body)
 
 

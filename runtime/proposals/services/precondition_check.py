@@ -11,8 +11,8 @@ from runtime.contracts.policy_kind import InvariantPlace, KindDocument
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.flows.models import Flow, Intent, Verdict
 from runtime.kernel import step_checks
-from runtime.kernel.gate import recheck
-from runtime.kernel.gate.gate_input import Case, PolicyBundle
+from runtime.kernel.gate import pipeline, recheck
+from runtime.kernel.gate.gate_input import Case
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.rules import safety
@@ -54,7 +54,7 @@ def look(
     caller has compared with the ledger.
     """
     judgement = Judgement.from_bytes(bytes(row.input))
-    rules = PolicyBundle.from_bytes(bytes(row.bundle.body))
+    rules = pipeline.rules_of(bytes(row.bundle.body))
     if rules.kind is None:
         raise LookupError("an intent stands on a verdict without a policy kind")
     # A person who resumed the intent has extended its window: the row's own end counts, not the claim's.

@@ -42,7 +42,9 @@ _TARGET: Final = statements.Read(_target)
 
 
 def get_place(*, tenant: str, name: str) -> TargetEndpoint | None:
-    """The place of a target; None where there is none of this name."""
+    """The place of a target; None where there is none of this name, or for the empty one of a simulation."""
+    if not name:
+        return None
     if (command := get_command(name)) is not None:
         return command
     row = get_target(tenant=tenant, name=name)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from functools import lru_cache, partial
 from itertools import count
 from operator import attrgetter, methodcaller
@@ -64,11 +63,12 @@ def _answer(
             with database.cursor() as cursor:
                 cursor.execute(sql, params)
                 return read(cursor)
-        open_cursor, marked = _DRIVERS[database.vendor]
+        find_cursor, marked = _DRIVERS[database.vendor]
         if database.connection is None:
             database.ensure_connection()
         # That another thread's connection is not used is what Django asks too; `connections` gives none.
-        with database.wrap_database_errors, closing(open_cursor(database)) as cursor:
+        with database.wrap_database_errors:
+            cursor = find_cursor(database)
             _send(database, cursor, marked, sql, params)
             return read(cursor)
     except Exception as error:
@@ -104,7 +104,17 @@ def _marked_cursor(database: BaseDatabaseWrapper) -> Any:
 
 
 def _numbered_cursor(database: BaseDatabaseWrapper) -> Any:
-    return database.Database.RawCursor(database.connection)  # type: ignore[attr-defined]
+    """The cursor of a connection, made once: by then it knows how values of each type are written and read.
+
+    Its results come in binary form: as text, bytes are hexadecimal digits and times are read in Python.
+    """
+    connection: Any = database.connection
+    kept = getattr(connection, _KEPT, None)
+    if kept is None:
+        kept = database.Database.RawCursor(connection)  # type: ignore[attr-defined]
+        kept.format = database.Database.pq.Format.BINARY  # type: ignore[attr-defined]
+        setattr(connection, _KEPT, kept)
+    return kept
 
 
 @lru_cache(maxsize=1024)
@@ -118,7 +128,9 @@ def _with_numbers(sql: str) -> bytes:
     return _PERCENT.sub(lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", sql).encode()
 
 
-# By database, with what opens a cursor of the driver.
+# Where the cursor of a connection is kept, which ends with it.
+_KEPT: Final = "_dir_numbered_cursor"
+# By database, with what gives a cursor of the driver.
 _DRIVERS: Final[dict[str, tuple[Callable[[BaseDatabaseWrapper], Any], _Marked]]] = {
     "sqlite": (_marked_cursor, _with_marks),
     "postgresql": (_numbered_cursor, _with_numbers),

@@ -1,5 +1,7 @@
 """Texts that a statement always has are written into it, so that a database plans with them."""
 
+from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -90,3 +92,44 @@ def test_a_long_list_is_asked_for_by_the_plain_form() -> None:
 
 def _named(*, names: list[str]) -> QuerySet[ContentType, str]:
     return ContentType.objects.filter(model__in=names).values_list("model", flat=True)
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one form of results")
+def test_results_in_binary_form_are_the_values_that_django_reads() -> None:
+    sql = (
+        "SELECT clock_timestamp(), DATE '2026-01-02', '\\xab00'::bytea, 3::int2, 4::int4, 5::int8, COUNT(*),"
+        " SUM(6::int8), 1.50::numeric, TRUE, '00000000-0000-0000-0000-000000000007'::uuid, 'a', NULL::bytea"
+    )
+    [binary] = statement_text.rows(connection, sql, [])
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        [plain] = cursor.fetchall()
+    assert binary[1:] == tuple(bytes(one) if isinstance(one, memoryview) else one for one in plain[1:])
+    assert [type(one) for one in binary] == [type(one) for one in plain]
+    assert binary[0].utcoffset() == plain[0].utcoffset() == timedelta()
+    assert binary[0].tzinfo is plain[0].tzinfo
+
+
+@pytest.mark.django_db
+def test_each_connection_has_a_cursor_of_its_own() -> None:
+    def found() -> Any:
+        return getattr(connection.connection, statement_text._KEPT, None)
+
+    assert asked("SELECT %s || %s", ["a", "b"]) == [("ab",)]
+    first = found()
+    assert asked("SELECT %s || %s", ["c", "d"]) == [("cd",)]
+    assert found() is first
+    in_thread = []
+
+    def ask() -> None:
+        in_thread.append((asked("SELECT 1", []), found()))
+        connection.close()
+
+    thread = Thread(target=ask)
+    thread.start()
+    thread.join()
+    [(rows, other)] = in_thread
+    assert rows == [(1,)]
+    assert (first is None) is (other is None) is (connection.vendor == "sqlite")
+    assert first is None or first is not other

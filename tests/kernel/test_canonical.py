@@ -151,6 +151,29 @@ def test_reads_long_integers_as_the_floats_that_they_were() -> None:
     assert isinstance(canonical.decode(b"9007199254740991"), int)
 
 
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        b"12345678901234567890",
+        b"-12345678901234567890",
+        b'{"a":12345678901234567890}',
+        b'{"a": 12345678901234567890}',
+        b"[12345678901234567890]",
+        b"[0,-12345678901234567890]",
+        b"[\n12345678901234567890\n]",
+    ],
+)
+def test_finds_a_long_integer_wherever_it_stands(encoded: bytes) -> None:
+    assert "1.2345678901234567e+19" in str(canonical.decode(encoded))  # read as the float that it was
+
+
+def test_digits_of_a_hash_do_not_take_the_slow_road(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audit.canonical.json", None)
+    digits = "1234567890" * 7
+    document = {"hash": digits, digits: [f"a{digits}", f":{digits[:15]}"], "n": 0.12345678901234567}
+    assert canonical.decode(canonical.encode(document)) == document
+
+
 def test_a_number_of_five_thousand_digits_is_no_integer() -> None:
     with pytest.raises(canonical.CanonicalError):
         canonical.encode(canonical.decode(b"9" * 5000))

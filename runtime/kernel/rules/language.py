@@ -178,15 +178,14 @@ def _at(path: Sequence[str], names: Mapping[str, Any]) -> str | int | None:
 
     None where there is none, which is for the library to say, and for other values.
     """
-    found = names.get(path[0])
+    found: Any = names.get(path[0])
     for member in path[1:]:
         if type(found) is not dict:
             return None
         found = found.get(member)
-    kind = type(found)
-    if kind is str or kind is bool or (kind is int and abs(found) <= canonical.MAX_SAFE_INTEGER):
-        return found
-    return None
+    kind: type = type(found)
+    is_safe = kind is int and abs(found) <= canonical.MAX_SAFE_INTEGER
+    return found if is_safe or kind is str or kind is bool else None
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
@@ -200,8 +201,23 @@ def _at_once(line: Line) -> int:
 def _new_threads() -> dict[Line, ThreadPoolExecutor]:
     """One for each turn in each line; each is started when it is first needed."""
     return {
-        line: ThreadPoolExecutor(_at_once(line), thread_name_prefix=f"request-{line.value}") for line in Line
+        line: ThreadPoolExecutor(
+            _at_once(line),
+            thread_name_prefix=f"request-{line.value}",
+            initializer=_keep_journals_in_memory if line is Line.ONE_WRITER else None,
+        )
+        for line in Line
     }
+
+
+def _keep_journals_in_memory() -> None:
+    """For the writer of SQLite, which makes and removes a file otherwise to undo a statement if it fails.
+
+    Only there: sorts and copies of whole tables, which other connections do, are to go to files.
+    """
+    # Whatever it meets: a thread that does not start takes the whole line with it.
+    with suppress(Exception), connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute("PRAGMA temp_store = MEMORY")
 
 
 def _digest(request: HttpRequest) -> bytes:

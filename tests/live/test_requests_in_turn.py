@@ -66,12 +66,21 @@ def where(request: HttpRequest) -> HttpResponse:
     return HttpResponse("here")
 
 
+def where_journals_are_kept(request: HttpRequest) -> HttpResponse:
+    """Whether SQLite keeps what it needs besides in files (0 or 1) or in memory (2), and in which thread."""
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA temp_store")
+        threads.append((threading.current_thread().name, str(cursor.fetchone()[0]), True))
+    return HttpResponse("here")
+
+
 urlpatterns = [
     path("page/", page),
     path("accounts/login/", page),
     path("api/call/", call),
     *(path(long.removeprefix("/"), call) for long in MAY_TAKE_LONG),
     path("where/", where),
+    path("api/kept/", where_journals_are_kept),
 ]
 threads: list[tuple[str, str, bool]] = []
 
@@ -162,6 +171,20 @@ def test_what_agents_write_has_one_thread_where_the_database_has_one_writer(
     most = MOST_AT_WORK + 1 if connection.vendor == "sqlite" else MOST_AT_WORK
     assert asyncio.run(crowd()) == [200] * (5 * MOST_AT_WORK)
     assert room.most == {"agent": most, "person": MOST_AT_WORK}
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL needs no such journal")
+@pytest.mark.django_db(transaction=True)
+def test_only_the_writer_of_sqlite_keeps_journals_in_memory(handler: RequestsInTurn) -> None:
+    async def calls() -> list[int]:
+        return [await ask(handler, "/api/kept/", WHOLE, method=method) for method in ("POST", "GET", "POST")]
+
+    assert asyncio.run(calls()) == [200] * 3
+    assert [(name.rpartition("_")[0], kept) for name, kept, _ in threads] == [
+        ("request-one_writer", "2"),
+        ("request-agents", "0"),
+        ("request-one_writer", "2"),
+    ]
 
 
 @pytest.mark.once

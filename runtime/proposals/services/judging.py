@@ -126,10 +126,7 @@ def judge(
     retry_key = ""
     if counts_other_flows:
         retry_key = _retry_key(case)
-        elsewhere = gate_facts.count_rejected(agent=agent, rules=rules, retry_key=retry_key, at=at)
-        flow.attempts_used = min(flow.attempts_used + elsewhere, flow.attempts_allowed)
-        tried = facts.flow.model_copy(update={"attempts_used": flow.attempts_used})
-        case = replace(case, facts=facts.model_copy(update={"flow": tried}))
+        case = _with_tries_elsewhere(case, retry_key, flow=flow, agent=agent, at=at)
     facts = cedar_facts.with_answers(case)
     rules_body = rules.to_bytes()
     bundle = Bundle(digest=canonical.digest(rules_body), body=rules_body, created_at=at)
@@ -194,6 +191,14 @@ def _of_workflow(
     if rules.kind is None or not kind_reads.reads_steps(rules.kind, document.conditions):
         return {"workflow": followed.fold}
     return {"workflow": followed.fold, "steps": step_history.of_flow(flow, followed.document)}
+
+
+def _with_tries_elsewhere(case: Case, retry_key: str, *, flow: Flow, agent: Agent, at: datetime) -> Case:
+    """Count what was rejected in other flows as tries in this one."""
+    elsewhere = gate_facts.count_rejected(agent=agent, rules=case.rules, retry_key=retry_key, at=at)
+    flow.attempts_used = min(flow.attempts_used + elsewhere, flow.attempts_allowed)
+    tried = case.facts.flow.model_copy(update={"attempts_used": flow.attempts_used})
+    return replace(case, facts=case.facts.model_copy(update={"flow": tried}))
 
 
 def _retry_key(case: Case) -> str:

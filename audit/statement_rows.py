@@ -119,7 +119,13 @@ def _text_of_utc(at: datetime) -> str:
 
 
 def converter(compiler: SQLCompiler) -> Callable[[Sequence[Any]], Iterable[Sequence[Any]]]:
-    """What makes the values of rows, as Django makes them, of those that the driver gives."""
+    """What makes the values of rows, as Django makes them, of those that the driver gives.
+
+    Raises TypeError for a JSON column: a driver that has read it would have it read again.
+    """
+    for column, *_ in compiler.select:
+        if isinstance(column.output_field, models.JSONField):
+            raise TypeError("a statement reads no JSON column")
     converters = compiler.get_converters([column[0] for column in compiler.select])
     if not converters:
         return lambda rows: rows

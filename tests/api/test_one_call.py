@@ -15,12 +15,13 @@ from runtime.contracts.policy_kind import KindDocument
 from runtime.core import clock
 from runtime.core.models import Answer
 from runtime.epochs.models import Epoch
-from runtime.flows.models import Flow, Proposal
+from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.kernel import versions
 from runtime.maintenance.services import erasure
 from runtime.proposals.queries import flow_replay
 from runtime.proposals.queries.replay_results import ReplayEqual
-from runtime.registry.models import PolicyKind
+from runtime.registry.models import Agent, PolicyKind, Session
+from runtime.registry.services import agents, credentials
 from tests.support import api_client, factories
 
 SEEN = {"price.AAPL": 1, "market.state": 1}
@@ -60,6 +61,46 @@ def test_current_is_the_context_that_asking_gives(trader: api_client.Caller) -> 
     asked = trader.context(dfid)
     one_call(trader, dfid=dfid).ok()
     assert Snapshot.objects.get().context_ref == asked
+
+
+def test_a_context_names_the_artifacts_of_its_agent(trader: api_client.Caller) -> None:
+    size = {
+        "digest": "cd" * 32,
+        "media_type": "text/csv",
+        "size_bytes": 5,
+        "location": "s3://a",
+        "title": "A",
+    }
+    one_call(trader, "k1").ok()
+    trader.post("/artifacts", size).ok(201)
+    one_call(trader, "k2").ok()
+    bodies = Snapshot.objects.order_by("created_at").values_list("body", flat=True)
+    assert [canonical.decode(bytes(body))["artifacts"] for body in bodies] == [[], [size]]
+
+
+def test_what_the_gate_reads_is_not_what_the_agent_may_see(trader: api_client.Caller) -> None:
+    factories.change_manifest(api_client.TRADER, subscribes=["price."])
+    assert one_call(trader, seen={"price.AAPL": 1}).ok()["verdict"] == "REJECT"  # on what it has not seen
+    shown = canonical.decode(bytes(Snapshot.objects.get().body))["facts"]
+    judged = canonical.decode(bytes(Verdict.objects.get().input))["facts"]["world"]
+    assert set(shown) == {"price"}
+    assert "market.state" in judged
+
+
+@pytest.mark.parametrize("three", [False, True])
+def test_a_key_that_is_revoked_while_its_call_waits_has_no_session(
+    trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch, *, three: bool
+) -> None:
+    dfid = trader.open_flow()
+    body, lock_of = api_client.proposal(trader.context(dfid)), agents.lock_of
+
+    def after_it_was_revoked(session: Session) -> Agent:
+        credentials.revoke_key(key_id=session.key.key_id, actor="system")
+        return lock_of(session)
+
+    monkeypatch.setattr(agents, "lock_of", after_it_was_revoked)
+    answer = (trader.propose(dfid, body) if three else one_call(trader)).ok()
+    assert [reason["code"] for reason in answer["reasons"]] == ["UNAUTHORIZED"]
 
 
 def test_says_what_it_was_opened_for_where_the_body_does_not(trader: api_client.Caller) -> None:

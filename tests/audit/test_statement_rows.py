@@ -8,9 +8,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.apps import apps
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection, models
+from django.db.models.functions import Cast
 
-from audit import statement_rows
+from audit import statement_rows, statements
 
 _AT = datetime(2026, 11, 1, 5, 30, 0, 1000, UTC)
 VALUES: list[Any] = [
@@ -100,3 +102,10 @@ def test_fields_that_change_a_value_are_asked(field: "models.Field[Any, Any]") -
 def test_another_database_is_asked_for_all() -> None:
     assert ways(models.TextField(), connection.vendor)
     assert ways(models.TextField(), "oracle") == {}
+
+
+@pytest.mark.django_db
+def test_a_json_column_is_not_read() -> None:
+    told = Cast("model", models.JSONField())
+    with pytest.raises(TypeError, match="no JSON column"):
+        statements.Read(lambda: ContentType.objects.values_list(told)).rows()

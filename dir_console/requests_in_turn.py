@@ -81,6 +81,9 @@ class RequestsInTurn(ASGIHandler):
             if request is None:
                 await self.send_response(cast(HttpResponse, unreadable), send)
                 return
+            if self._has_its_turn(request):
+                await self._respond(request, scope, send)
+                return
             answering = asyncio.ensure_future(self._respond(request, scope, send))
             leaving = asyncio.ensure_future(receive())  # all that can come after the body
             try:
@@ -91,6 +94,13 @@ class RequestsInTurn(ASGIHandler):
                 await asyncio.wait((answering, leaving))
             if not answering.cancelled():
                 answering.result()
+
+    def _has_its_turn(self, request: HttpRequest) -> bool:
+        """Whether a turn is free: work begins at once then, and goes on to its end if the client leaves."""
+        if request.path.startswith(urls.WITHOUT_TURN):
+            return False
+        line = self.line(self._line_of(request))
+        return line.at_work < line.at_once
 
     async def _respond(self, request: HttpRequest, scope: Any, send: Any) -> None:
         await self.send_response(await self._answer_in_turn(request, scope), send)

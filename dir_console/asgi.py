@@ -1,7 +1,6 @@
 """The ASGI application: pages and API through Django, the live socket and long polls through Channels."""
 
 import asyncio
-import gc
 import os
 from typing import Any, cast
 
@@ -33,14 +32,10 @@ __all__ = ["application", "celery_app"]
 async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
     """Before the first request: room for connections, and the live hints know the server's loop.
 
-    What is loaded by then stays, so that the garbage collector need not look through it again and again.
-
     After the last one the threads end that had answered requests.
     """
     await receive()
     connections.raise_file_limit()
-    gc.collect()
-    gc.freeze()
     hints.register_loop(asyncio.get_running_loop())
     async with mcp.running():
         await send({"type": "lifespan.startup.complete"})

@@ -1,5 +1,6 @@
 """The top level is fixed, dependencies say why, and no file names a package registry."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -108,3 +109,15 @@ def test_the_image_gets_the_product_and_no_development_tool() -> None:
     named = {line.split("==")[0].split("[")[0] for line in lock.splitlines() if "==" in line}
     assert {"django", "uvicorn", "psycopg-binary", "sqlparse", "packaging"} <= named
     assert not named & {"pytest", "mypy", "ruff", "playwright", "pip-tools"}
+
+
+def test_no_test_flushes_the_database_that_all_share() -> None:
+    """What migrations have stored would be gone for all tests after it; `real_db` gives one of its own."""
+    flushing = [
+        f"{path}:{node.lineno}"
+        for path in tree.sources("tests")
+        for node in tree.nodes(path)
+        if isinstance(node, ast.Call) and tree.called(node) == "django_db"
+        if any(given.arg in {"transaction", "reset_sequences"} for given in node.keywords)
+    ]
+    assert flushing == []

@@ -174,7 +174,7 @@ def test_what_agents_write_has_one_thread_where_the_database_has_one_writer(
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL needs no such journal")
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("real_db")
 def test_only_the_writer_of_sqlite_keeps_journals_in_memory(handler: RequestsInTurn) -> None:
     async def calls() -> list[int]:
         return [await ask(handler, "/api/kept/", WHOLE, method=method) for method in ("POST", "GET", "POST")]

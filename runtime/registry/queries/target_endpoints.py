@@ -30,8 +30,8 @@ NOWHERE = TargetEndpoint(base_url="")
 
 
 def get_target(*, tenant: str, name: str) -> Target | None:
-    """The row of a target; None where there is none of this name."""
-    return _TARGET.first(tenant=tenant, name=name)
+    """The row of a target; None where there is none of this name. Simulated steps name none."""
+    return _TARGET.first(tenant=tenant, name=name) if name else None
 
 
 def _target(*, tenant: str, name: str) -> QuerySet[Target]:
@@ -42,9 +42,7 @@ _TARGET: Final = statements.Read(_target)
 
 
 def get_place(*, tenant: str, name: str) -> TargetEndpoint | None:
-    """The place of a target; None where there is none of this name, or for the empty one of a simulation."""
-    if not name:
-        return None
+    """The place of a target; None where there is none of this name."""
     if (command := get_command(name)) is not None:
         return command
     row = get_target(tenant=tenant, name=name)

@@ -66,7 +66,7 @@ def _answer(
         find_cursor, marked = _DRIVERS[database.vendor]
         if database.connection is None:
             database.ensure_connection()
-        # That another thread's connection is not used is what Django asks too; `connections` gives none.
+        # Django's cursor also asks whether the connection is of this thread; `connections` gives no other.
         with database.wrap_database_errors:
             cursor = find_cursor(database)
             _send(database, cursor, marked, sql, params)
@@ -81,7 +81,7 @@ def _answer(
 def _send(
     database: BaseDatabaseWrapper, cursor: Any, marked: _Marked, sql: str, params: Sequence[Any]
 ) -> None:
-    """Execute it through what is to stand around each statement."""
+    """Execute a statement through the wrappers that are installed (`connection.execute_wrapper`)."""
 
     def execute(sql: str, params: Sequence[Any], many: bool, context: Any) -> None:
         database.validate_no_broken_transaction()

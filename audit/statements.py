@@ -184,9 +184,10 @@ def _compile_change(rows: QuerySet[Any, Any], changes: Mapping[str, Any]) -> tup
 
 
 def _new_value(model: type[Model], name: str, value: Any) -> Any:
+    if type(value) is not Slot:
+        return value
     column: Any = model._meta.get_field(name)
-    stored = statement_rows.Column(column, connection.vendor)
-    return _Stored(value.name, stored) if type(value) is Slot else value
+    return _Stored(value.name, statement_rows.Column(column, connection.vendor))
 
 
 def _filled(params: Sequence[Any], values: Mapping[str, Any], database: BaseDatabaseWrapper) -> list[Any]:

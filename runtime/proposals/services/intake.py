@@ -28,13 +28,12 @@ from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel.workflows import steps
 from runtime.proposals.queries import caller_facts, gate_facts
 from runtime.proposals.queries.caller_facts import CallerFacts
-from runtime.proposals.queries.gate_facts import AlreadyRead, ComparedRules
+from runtime.proposals.queries.gate_facts import AlreadyRead
 from runtime.proposals.services import apply_verdict, judging, proposal_signatures
 from runtime.proposals.services.proposal_signatures import Signed
 from runtime.registry.models import Agent, Session
 from runtime.registry.queries import granted_kinds
 from runtime.registry.services import agents, credentials
-from runtime.state.queries.visible_facts import LiveFacts
 from runtime.workflows.services import positions
 
 
@@ -87,7 +86,13 @@ def submit(
         journal=journal,
         agent=agent,
         session=session,
-        case=Submitted(envelope=envelope, snapshot=snapshot, signed=signed, caller=caller),
+        case=Submitted(
+            envelope=envelope,
+            snapshot=snapshot,
+            signed=signed,
+            caller=caller,
+            read=AlreadyRead(level=caller.level),
+        ),
         call=call,
     )
 
@@ -119,8 +124,8 @@ class Submitted:
     """A proposal, and what it stands on; `signed` where its agent has to sign it.
 
     `caller` was asked under the lock of its agent. `context_ref` names a context that was compiled with it,
-    and `seen` what its snapshot was made of instead. `compared` and `world` are those of `AlreadyRead`, and
-    `counts_other_flows` is that of `judging.judge`.
+    and `seen` what its snapshot was made of instead. `read` and `counts_other_flows` are those of
+    `judging.judge`.
     """
 
     envelope: ProposalEnvelope
@@ -129,8 +134,7 @@ class Submitted:
     caller: CallerFacts
     context_ref: str | None = None
     seen: Mapping[str, int] | None = None
-    compared: ComparedRules | None = None
-    world: LiveFacts | None = None
+    read: AlreadyRead
     counts_other_flows: bool = False
 
 
@@ -162,7 +166,7 @@ def decide(
         session_valid=case.caller.is_session_valid(journal.at)
         and credentials.fits_environment(session.key, granted_kinds.manifest_of(agent)),
         explain=envelope.explain or "",
-        read=AlreadyRead(compared=case.compared, level=case.caller.level, world=case.world),
+        read=case.read,
         counts_other_flows=case.counts_other_flows,
     )
     flow.policy_kind = envelope.policy_kind

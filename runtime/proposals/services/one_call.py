@@ -25,6 +25,8 @@ from runtime.flows.services import delegation, flows, locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.proposals.queries import caller_facts, gate_facts
+from runtime.proposals.queries.caller_facts import CallerFacts
+from runtime.proposals.queries.gate_facts import AlreadyRead
 from runtime.proposals.services import intake, proposal_signatures
 from runtime.proposals.services.intake import Answered, Submitted
 from runtime.registry.models import Agent, PolicyKind, Session
@@ -88,6 +90,7 @@ def _submit(
         if flow is None
         else Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
     )
+    read = AlreadyRead(compared=compared, level=caller.level)
     if asked.context_ref is not None:
         snapshot = gate_facts.get_snapshot(flow=journal.flow, context_ref=asked.context_ref)
         case = Submitted(
@@ -95,12 +98,12 @@ def _submit(
             snapshot=snapshot,
             signed=signed,
             caller=caller,
-            compared=compared,
+            read=read,
             counts_other_flows=flow is None,
         )
     else:
-        visible, world = _read_facts(asked, agent=agent, kinds=kinds, rules=compared[0])
-        frozen = contexts.freeze(journal, agent, visible=replace(visible, has_artifacts=caller.has_artifacts))
+        visible, world = _read_facts(asked, agent=agent, kinds=kinds, rules=compared[0], caller=caller)
+        frozen = contexts.freeze(journal, agent, visible=visible)
         case = Submitted(
             envelope=asked,
             snapshot=_seen(asked, frozen, journal),
@@ -108,8 +111,7 @@ def _submit(
             caller=caller,
             context_ref=frozen.context_ref,
             seen=asked.seen,
-            compared=compared,
-            world=world,
+            read=replace(read, world=world),
             counts_other_flows=flow is None,
         )
     answer = intake.decide(journal=journal, agent=agent, session=session, case=case, call=call)
@@ -170,9 +172,14 @@ def _list_kinds(asked: ProposalCall, agent: Agent) -> list[PolicyKind]:
 
 
 def _read_facts(
-    asked: ProposalCall, *, agent: Agent, kinds: Sequence[PolicyKind], rules: PolicyBundle
+    asked: ProposalCall,
+    *,
+    agent: Agent,
+    kinds: Sequence[PolicyKind],
+    rules: PolicyBundle,
+    caller: CallerFacts,
 ) -> tuple[contexts.Visible, LiveFacts]:
-    """What the agent may see, and of the facts what the gate asks for, read in one statement."""
+    """What the agent may see, and the facts that the gate asks for; the facts of both in one statement."""
     granted = granted_kinds.granted(agent)
     own = [kind for kind in kinds if kind.kind in granted]
     selected = visible_facts.selectors(agent=agent, kinds=own)
@@ -183,8 +190,10 @@ def _read_facts(
         else gate_facts.list_selectors(kind=rules.kind, params=asked.params, conditions=beside)
     )
     live = visible_facts.read_live(tenant=agent.tenant, selected=judged_on.union(selected))
-    seen = contexts.Visible(kinds=own, selected=selected, facts=live.under(selected))
-    return seen, live.under(judged_on)
+    visible = contexts.Visible(
+        kinds=own, selected=selected, facts=live.under(selected), has_artifacts=caller.has_artifacts
+    )
+    return visible, live.under(judged_on)
 
 
 def _refuse_context(asked: ProposalCall, kind: KindDocument | None) -> Problem | None:

@@ -1,7 +1,6 @@
 """A restored backup is found by what a witness folder holds, where no mark is at hand."""
 
 import json
-import logging
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from runtime.execution.services import claiming
 from runtime.flows.services import flows
 from runtime.maintenance.services import restores, sealing, sweeper, witnessing
 from tests.support import ledger_tampering, restored_backup, trading_desk, witness_places
+from tests.support.logged import levels_of
 from tests.support.restored_backup import begin_next
 from tests.support.witness_places import grow, make_due, place_of
 
@@ -288,7 +288,7 @@ def test_a_folder_that_cannot_be_read_stops_nothing(
     folder.rename(folder.with_name("unmounted"))
     assert not epochs.compare_with_mark()
     assert f"the witness {folder} was not read: the folder does not exist" in caplog.text
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert levels_of(caplog, witnessed) == ["WARNING"]
 
 
 def test_a_new_database_beside_an_old_witness_begins_anew(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Hints between processes, over a real Redis; and without harm where Redis hangs or is gone."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import threading
@@ -60,11 +61,23 @@ def run(story: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def relay(monkeypatch: pytest.MonkeyPatch) -> Relay:
-    """This process's relay, new for the test and not started."""
+def relay(monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
+    """This process's relay, new for the test and not started. One that a test left would go on warning."""
     made = Relay()
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None] | None]] = []
+    relay_for_ever = hint_relay._relay
+
+    async def relay_until_the_test_ends(deliver: hint_relay.Deliver) -> None:
+        running.append((asyncio.get_running_loop(), asyncio.current_task()))
+        with contextlib.suppress(asyncio.CancelledError):
+            await relay_for_ever(deliver)
+
+    monkeypatch.setattr(hint_relay, "_relay", relay_until_the_test_ends)
     monkeypatch.setattr(hint_relay, "relays", PerProcess(lambda: made))
-    return made
+    yield made
+    for loop, task in running:
+        assert task is not None
+        loop.call_soon_threadsafe(task.cancel)
 
 
 def relaying() -> bool:

@@ -4,7 +4,8 @@ Python runs one thread at a time: fifty requests at work do not end sooner than 
 at every shared lock, and `reverse` takes one (ADR 0041; who waits how long, and who is refused: ADR 0051). So
 there are as many threads as turns. They stay, with their connections to the database, and each does all that
 Django does for a request in one go, where Django's own handler makes a thread and changes it several times
-(ADR 0058). SQLite has one writer, so there what agents write has one thread (ADR 0078).
+(ADR 0058). SQLite has one writer, so there what agents write has one thread (ADR 0078), which answers several
+proposals in one commit where they wait (ADR 0082).
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, TypeVar, cast
+from typing import IO, Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import sync_to_async
@@ -31,6 +32,7 @@ from django.template.loader import render_to_string
 from django.urls import set_script_prefix
 
 from dir_console import addresses, auth, middleware, problems, urls
+from dir_console.shared_commits import Asked, SharedCommits
 from dir_console.waiting_line import FullLineError, WaitingLine
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -66,6 +68,7 @@ class RequestsInTurn(ASGIHandler):
         self.load_middleware(is_async=False)
         self._has_one_writer = connections[DEFAULT_DB_ALIAS].vendor == "sqlite"
         self._threads = _new_threads()
+        self._shared_commits = SharedCommits(self._threads[Line.ONE_WRITER])
         self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Line, WaitingLine]]
         self._lines = WeakKeyDictionary()
         self._known: OrderedDict[bytes, str] = OrderedDict()
@@ -82,9 +85,9 @@ class RequestsInTurn(ASGIHandler):
                 await self.send_response(cast(HttpResponse, unreadable), send)
                 return
             if self._has_its_turn(request):
-                await self._respond(request, scope, send)
+                await self._respond(request, scope, body, send)
                 return
-            answering = asyncio.ensure_future(self._respond(request, scope, send))
+            answering = asyncio.ensure_future(self._respond(request, scope, body, send))
             leaving = asyncio.ensure_future(receive())  # all that can come after the body
             try:
                 await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -96,16 +99,16 @@ class RequestsInTurn(ASGIHandler):
                 answering.result()
 
     def _has_its_turn(self, request: HttpRequest) -> bool:
-        """Whether a turn is free: work begins at once then, and goes on to its end if the client leaves."""
+        """Whether a turn is free: it is worked at then, to its end, whether or not the client leaves."""
         if request.path.startswith(urls.WITHOUT_TURN):
             return False
         line = self.line(self._line_of(request))
         return line.at_work < line.at_once
 
-    async def _respond(self, request: HttpRequest, scope: Any, send: Any) -> None:
-        await self.send_response(await self._answer_in_turn(request, scope), send)
+    async def _respond(self, request: HttpRequest, scope: Any, body: IO[bytes], send: Any) -> None:
+        await self.send_response(await self._answer_in_turn(request, scope, body), send)
 
-    async def _answer_in_turn(self, request: HttpRequest, scope: Any) -> HttpResponseBase:
+    async def _answer_in_turn(self, request: HttpRequest, scope: Any, body: IO[bytes]) -> HttpResponseBase:
         """Answer in turn; 429 where the line is full."""
         if request.path.startswith(urls.WITHOUT_TURN):
             passing = sync_to_async(_in_passing_thread)
@@ -113,7 +116,10 @@ class RequestsInTurn(ASGIHandler):
         line = self._line_of(request)
         try:
             async with self.line(line).turn(self._caller(request)):
-                answer = await self._in_kept_thread(line, lambda: self._answer(request, scope))
+                if line is Line.ONE_WRITER and request.path in urls.SHARES_A_COMMIT:
+                    answer = await self._in_shared_commit(request, scope, body)
+                else:
+                    answer = await self._in_kept_thread(line, lambda: self._answer(request, scope))
         except FullLineError as full:
             return refuse(full.retry_after_s, is_agent=line is not Line.PEOPLE)
         self._remember(request)
@@ -129,29 +135,47 @@ class RequestsInTurn(ASGIHandler):
             return await self._in_kept_thread(Line.AGENTS, lambda: _reading(read))
 
     async def _in_kept_thread(self, line: Line, work: Callable[[], T]) -> T:
-        """Work in a thread that stays. Who hangs up does not stop it: it keeps its turn to its end."""
+        """Work in a thread that stays."""
         run = contextvars.copy_context().run
-        working = asyncio.get_running_loop().run_in_executor(self._threads[line], run, work)
-        try:
-            return await asyncio.shield(working)
-        except asyncio.CancelledError:
-            await asyncio.wait((working,))
-            raise
+        return await _to_its_end(asyncio.get_running_loop().run_in_executor(self._threads[line], run, work))
+
+    async def _in_shared_commit(self, request: HttpRequest, scope: Any, body: IO[bytes]) -> HttpResponseBase:
+        """Answer in the thread that writes, with others that wait for it."""
+        is_untouched = True
+
+        def answer() -> HttpResponseBase:
+            nonlocal request, is_untouched
+            if not is_untouched:  # what was done was undone, but views have left their marks on the request
+                body.seek(0)
+                request = cast(HttpRequest, self.create_request(scope, body)[0])
+            is_untouched = False
+            return self._made(request)
+
+        asked = Asked(begin=lambda: self._begin(scope), answer=answer, end=_end)
+        return await _to_its_end(asyncio.wrap_future(self._shared_commits.submit(asked)))
 
     def _answer(self, request: HttpRequest, scope: Any) -> HttpResponseBase:
         """All that Django does for a request, in this thread."""
+        self._begin(scope)
+        answer = self._made(request)
+        _end(answer)
+        return answer
+
+    def _begin(self, scope: Any) -> None:
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=type(self), scope=scope)
+
+    def _made(self, request: HttpRequest) -> HttpResponseBase:
         answer = self.get_response(request)
         answer._handler_class = type(self)  # type: ignore[attr-defined]  # who has finished the request
         if answer.streaming:
             raise TypeError("no view streams: an answer is made whole before its turn ends")
-        answer.close()  # its content stays; connections that are not to be kept are given back
         return answer
 
     def end_threads(self) -> None:
         """End the threads that are kept, with their connections; who asks again gets new ones."""
         ended, self._threads = self._threads, _new_threads()
+        self._shared_commits = SharedCommits(self._threads[Line.ONE_WRITER])
         for threads in ended.values():
             threads.shutdown()
 
@@ -159,7 +183,8 @@ class RequestsInTurn(ASGIHandler):
         """That line of the running event loop."""
         lines = self._lines.setdefault(asyncio.get_running_loop(), {})
         if line not in lines:
-            lines[line] = WaitingLine(at_once=_at_once(line), longest_wait_s=settings.DIR_LINE_S)
+            at_once = settings.DIR_REQUESTS_AT_ONCE
+            lines[line] = WaitingLine(at_once=at_once, longest_wait_s=settings.DIR_LINE_S)
         return lines[line]
 
     def _line_of(self, request: HttpRequest) -> Line:
@@ -189,6 +214,20 @@ class RequestsInTurn(ASGIHandler):
             self._known.popitem(last=False)
 
 
+async def _to_its_end(working: asyncio.Future[T]) -> T:
+    """What a thread works at. Who hangs up does not stop it: it keeps its turn to its end."""
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait((working,))
+        raise
+
+
+def _end(answer: HttpResponseBase) -> None:
+    """Give back connections that are not to be kept; the content of the answer stays."""
+    answer.close()
+
+
 def _reading(read: Callable[[], T]) -> T:
     try:
         return read()
@@ -204,15 +243,11 @@ def _in_passing_thread(work: Callable[[], Any]) -> Any:
         connections.close_all()
 
 
-def _at_once(line: Line) -> int:
-    return 1 if line is Line.ONE_WRITER else int(settings.DIR_REQUESTS_AT_ONCE)
-
-
 def _new_threads() -> dict[Line, ThreadPoolExecutor]:
     """One for each turn in each line; each is started when it is first needed."""
     return {
         line: ThreadPoolExecutor(
-            _at_once(line),
+            1 if line is Line.ONE_WRITER else settings.DIR_REQUESTS_AT_ONCE,
             thread_name_prefix=f"request-{line.value}",
             initializer=_keep_journals_in_memory if line is Line.ONE_WRITER else None,
         )

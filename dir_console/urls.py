@@ -25,6 +25,8 @@ WITHOUT_TURN = ("/accounts/", "/livez", "/readyz", "/metrics")
 # One may ask an issuer of tokens for its keys, the other judges up to a hundred proposals in a transaction
 # each: where there is one writer, what is written in one go does not wait for them.
 MAY_TAKE_LONG = frozenset({"/api/v1/handshake", "/api/v1/proposals/batch"})
+# What agents send most; where there is one writer, those that wait for it are written in one commit.
+SHARES_A_COMMIT = frozenset({"/api/v1/proposals"})
 
 handler403 = "dir_console.views.forbidden"
 urlpatterns: list[URLPattern | URLResolver] = [

@@ -4,7 +4,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Final, ParamSpec, TypeVar
@@ -90,6 +90,32 @@ def try_once(work: Callable[[], Result], *, wait_ms: int) -> Result:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{wait_ms}ms"])
         return work()
+
+
+def run_together(
+    works: Sequence[Callable[[], Result]], *, may_stand: Callable[[Result], bool]
+) -> list[Result] | None:
+    """Run several works, each with transactions of its own, in one commit; None where nothing has happened.
+
+    Nothing has where a work raises, or its result may not stand, or the commit fails: each is to be run again
+    alone then, so that none fails by another's fault. What they do `on_commit` is done after the one commit.
+    For SQLite, whose commit takes as long as a third of an action, and writes a page once however many
+    changed it.
+    """
+    committed: list[bool] = []
+    results: list[Result] = []
+    try:
+        with sqlite_writer_turn(), transaction.atomic(durable=True):
+            transaction.on_commit(lambda: committed.append(True))
+            for work in works:
+                results.append(work())
+                if connection.needs_rollback or not may_stand(results[-1]):
+                    transaction.set_rollback(True)
+                    break
+    except Exception:
+        # What follows a commit is hints alone, which whoever waits for them does without.
+        _log.exception("%s works were %s together", len(works), "run" if committed else "not run")
+    return results if committed else None
 
 
 def retried(work: Callable[Given, Result]) -> Callable[Given, Result]:

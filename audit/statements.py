@@ -10,21 +10,20 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Aggregate, Expression, Field, IntegerField, Model, QuerySet, UUIDField, Value
+from django.db.models import Aggregate, Expression, IntegerField, Model, QuerySet, UUIDField, Value
 from django.db.models.constants import OnConflict
-from django.db.models.expressions import DatabaseDefault
 from django.db.models.query import FlatValuesListIterable, ModelIterable, get_related_populators
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
-from audit import statement_rows, statement_text
+from audit import statement_inserts, statement_rows, statement_text
+from audit.statement_inserts import Insertion
 
 Row = TypeVar("Row")
 AnyModel = TypeVar("AnyModel", bound=Model)
@@ -161,6 +160,25 @@ class Change:
     def __init__(self, build: Callable[..., tuple[QuerySet[Any, Any], Mapping[str, Any]]]) -> None:
         self.plain = build
         self._forms: dict[Hashable, tuple[str, Sequence[Any]]] = {}
+        self._table: str | None = None
+
+    def run_last(self, lost: type[Exception], **values: Any) -> None:
+        """Change one row after all that is stored together, so that nobody waits longer for it than has to.
+
+        Raises `lost` where it is not one row: here, at the end of `together`, or at a statement in between
+        that names the table, before which the change is made.
+        """
+        if _here.waiting is not None:
+            _here.waiting.add_change(self, lost, values)
+        elif self.run(**values) != 1:
+            raise lost
+
+    def table(self, values: Mapping[str, Any]) -> str:
+        """The name of the table that it changes with such values, as statements have it."""
+        if self._table is None:
+            model: type[Model] = self.plain(**values)[0].model
+            self._table = statement_inserts.table(model)
+        return self._table
 
     def run(self, **values: Any) -> int:
         """Change the rows inside the caller's transaction; how many those are."""
@@ -291,9 +309,9 @@ def insert(
     for start in range(0, len(rows), _MOST_AT_ONCE):
         batch = rows[start : start + _MOST_AT_ONCE]
         model = type(batch[0])
-        names = _given(model, batch[0])
+        names = statement_inserts.given(model, batch[0])
         form = (model, len(batch), names, on_conflict, unique_fields, update_fields)
-        _insert_batch(batch, _insertion(database.vendor, *form, returning=True), database)
+        _insert_batch(batch, statement_inserts.insertion(database.vendor, *form, returning=True), database)
 
 
 # The form of an insert: model, columns, and what becomes of a conflict.
@@ -302,9 +320,10 @@ _Form = tuple[type[Model], tuple[str, ...], OnConflict | None, tuple[str, ...], 
 
 @dataclass(slots=True)
 class _Waiting:
-    """New rows that wait, by the form of their insert, and the quoted names of their tables."""
+    """New rows that wait, by the form of their insert, the changes after them, and their tables, quoted."""
 
     rows: list[tuple[_Form, list[Model]]] = field(default_factory=list)
+    changes: list[tuple[Change, type[Exception], Mapping[str, Any]]] = field(default_factory=list)
     tables: set[str] = field(default_factory=set)
 
     def add(
@@ -316,9 +335,9 @@ class _Waiting:
     ) -> None:
         """Let rows of one model wait, with others of their form where that cannot matter."""
         model = type(added[0])
-        names = _given(model, added[0])
+        names = statement_inserts.given(model, added[0])
         form = (model, names, on_conflict, unique_fields, update_fields)
-        self.tables.add(_table(model))
+        self.tables.add(statement_inserts.table(model))
         for row in added:
             row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
         for other, rows in self.rows:
@@ -328,12 +347,28 @@ class _Waiting:
         for start in range(0, len(added), _MOST_AT_ONCE):
             self.rows.append((form, list(added[start : start + _MOST_AT_ONCE])))
 
+    def add_change(self, change: Change, lost: type[Exception], values: Mapping[str, Any]) -> None:
+        """Let a change wait for the rows."""
+        self.tables.add(change.table(values))
+        self.changes.append((change, lost, values))
+
     def store(self) -> None:
-        """Send what waits: in one statement on PostgreSQL, in one for each form elsewhere."""
-        stored, database = self.rows, _database()
-        self.rows, self.tables = [], set()
+        """Send rows, on PostgreSQL in one statement and elsewhere in one for each form; then the changes."""
+        rows, changes = self.rows, self.changes
+        self._forget()
+        if rows:
+            self._store_rows(rows)
+        for change, lost, values in changes:
+            if change.run(**values) != 1:
+                raise lost
+
+    def _forget(self) -> None:
+        self.rows, self.changes, self.tables = [], [], set()
+
+    def _store_rows(self, stored: Sequence[tuple[_Form, list[Model]]]) -> None:
+        database = _database()
         parts = [
-            (_insertion(database.vendor, model, len(rows), *rest, returning=False), rows)
+            (statement_inserts.insertion(database.vendor, model, len(rows), *rest, returning=False), rows)
             for (model, *rest), rows in stored
         ]
         if database.vendor == "postgresql":
@@ -348,11 +383,11 @@ class _Waiting:
 
     def before(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
         """Around every other statement: one that names a table with waiting rows comes after them."""
-        if self.rows:
+        if self.tables:
             if sql.startswith("SAVEPOINT"):
                 self.store()
             elif sql.startswith("ROLLBACK TO"):
-                self.rows, self.tables = [], set()  # all added since the savepoint
+                self._forget()  # all added since the savepoint
             elif not self.tables.isdisjoint(statement_text.names(sql)):
                 self.store()
         return execute(sql, params, many, context)
@@ -389,8 +424,7 @@ def together() -> Iterator[None]:
     try:
         with database.execute_wrapper(waiting.before):
             yield
-        if waiting.rows:
-            waiting.store()
+        waiting.store()
     finally:
         _here.waiting = _here.database = None
 
@@ -401,20 +435,7 @@ def is_waiting(row: Model) -> bool:
     return any(row is one for (model, *_), waiting in rows if model is type(row) for one in waiting)
 
 
-@dataclass(frozen=True, slots=True)
-class _Insertion:
-    """An INSERT of so many rows; its parameters are these columns of each, in order."""
-
-    sql: str
-    columns: Sequence[statement_rows.Column]
-    returns: "Field[Any, Any] | None"
-
-    def params(self, rows: Sequence[Model], database: BaseDatabaseWrapper) -> list[Any]:
-        """What the database is given."""
-        return statement_rows.params(self.columns, rows, database)
-
-
-def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDatabaseWrapper) -> None:
+def _insert_batch(rows: Sequence[Model], insertion: Insertion, database: BaseDatabaseWrapper) -> None:
     params = insertion.params(rows, database)
     if insertion.returns is None:
         statement_text.changed(database, insertion.sql, params)
@@ -424,70 +445,6 @@ def _insert_batch(rows: Sequence[Model], insertion: _Insertion, database: BaseDa
             setattr(row, insertion.returns.attname, key)
     for row in rows:
         row._state.adding, row._state.db = False, database.alias
-
-
-def _given(model: type[Model], row: Model) -> tuple[str, ...]:
-    """The columns that an insert names: all but those that the database fills."""
-    values = row.__dict__
-    names, defaults = _named(model, has_key=values.get(model._meta.pk.attname) is not None)
-    left = {name for name in defaults if isinstance(values.get(name), DatabaseDefault)}
-    return tuple(name for name in names if name not in left) if left else names
-
-
-@lru_cache(maxsize=_MOST_FORMS)
-def _named(model: type[Model], *, has_key: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns that can be given, and which of them the database fills where they are not."""
-    by_database = None if has_key else model._meta.auto_field
-    fields = [
-        field for field in model._meta.concrete_fields if not field.generated and field is not by_database
-    ]
-    defaults = (field.attname for field in fields if field.has_db_default())
-    return tuple(field.attname for field in fields), tuple(defaults)
-
-
-@lru_cache(maxsize=_MOST_FORMS)
-def _table(model: type[Model]) -> str:
-    """The name of the table as statements have it."""
-    return connection.ops.quote_name(model._meta.db_table)
-
-
-@lru_cache(maxsize=_MOST_FORMS)
-def _insertion(
-    vendor: str,
-    model: type[Model],
-    count: int,
-    names: tuple[str, ...],
-    on_conflict: OnConflict | None,
-    unique_fields: tuple[str, ...],
-    update_fields: tuple[str, ...],
-    *,
-    returning: bool,
-) -> _Insertion:
-    ops, told = connection.ops, model._meta
-    fields = [field for field in told.concrete_fields if field.attname in names]
-    columns = ", ".join(ops.quote_name(str(field.column)) for field in fields)
-    one = f"({', '.join(['%s'] * len(fields))})"
-    parts = [
-        f"{ops.insert_statement(on_conflict=on_conflict)} {_table(model)} ({columns})",
-        f"VALUES {', '.join([one] * count)}",
-        ops.on_conflict_suffix_sql(
-            fields,
-            on_conflict,
-            [_column(model, name) for name in update_fields],
-            [_column(model, name) for name in unique_fields],
-        ),
-    ]
-    is_given = told.pk.attname in names
-    returns = told.pk if returning and not is_given and on_conflict is None else None
-    if returns is not None:
-        parts.append(f"RETURNING {ops.quote_name(str(returns.column))}")
-    into = [statement_rows.Column(field, vendor) for field in fields]
-    return _Insertion(" ".join(part for part in parts if part), into, returns)
-
-
-def _column(model: type[Model], name: str) -> str:
-    field: Any = model._meta.get_field(name)
-    return str(field.column)
 
 
 def _require_transaction(database: BaseDatabaseWrapper) -> None:

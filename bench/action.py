@@ -5,7 +5,7 @@ around a row of actions of one client, so other load on the machine changes litt
 """
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from http import HTTPStatus
@@ -85,19 +85,20 @@ def act(client: Client, road: Road) -> None:
         raise RuntimeError(f"the bench's proposal was not accepted: {verdict}")
 
 
-def acting(base_url: str, key: str) -> Callable[[], None]:
+def acting(base_url: str, key: str, agent: str = AGENT) -> Callable[[], None]:
     """A client of its own that acts once, in one call, each time it is called."""
-    client = Client(base_url=base_url, agent_id=AGENT, key=key)
+    client = Client(base_url=base_url, agent_id=agent, key=key)
     client.handshake()
     return partial(act, client, one_call)
 
 
-def load(stand: Stand, *, base_url: str = "") -> None:
+def load(stand: Stand, *, base_url: str = "", also: Sequence[str] = ()) -> None:
     """The bench's pack, whose kind also claims; nothing that is reserved is released in the bench.
 
-    With `base_url`, its step is a call to that target.
+    With `base_url`, its step is a call to that target. `also` are agents as the pack's.
     """
     pack = yaml.safe_load(environment.pack(base_url))
+    pack["agents"] += [{**pack["agents"][0], "agent_id": name} for name in also]
     pack["resources"] = [{"name": "cash:bench", "capacity": 10**12, "unit": "cents"}]
     pack["policy_kinds"][0]["claims"] = [{"resource": "cash:bench", "amount": "params.notional_cents"}]
     environment.activate(stand, yaml.safe_dump(pack, sort_keys=False))

@@ -60,9 +60,14 @@ def _race(work: Any, shares: list[tuple[Any, ...]]) -> Figure:
     for racer in racers:
         racer.join()
     began, ended = min(s[0] for s in stamps), max(s[1] for s in stamps)
-    times = sorted(ms for stamp in stamps for ms in stamp[2:])
+    return figure([ms for stamp in stamps for ms in stamp[2:]], seconds=ended - began)
+
+
+def figure(times_ms: Sequence[float], *, seconds: float) -> Figure:
+    """Of calls that took so long each, and so many seconds together."""
+    times = sorted(times_ms)
     return Figure(
-        per_second=len(times) / (ended - began),
+        per_second=len(times) / seconds,
         p50_ms=times[len(times) // 2],
         p99_ms=times[int(len(times) * 0.99)],
         calls=len(times),

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ DBOS: Final = "dbos==3.4.0"
 # Environments stay there for the next run.
 FOLDER: Final = Path(os.environ.get("DIR_BENCH_PEERS", Path(tempfile.gettempdir()) / "dir-bench-peers"))
 WARM: Final = 20
+AGENTS: Final = tuple(f"bench-agent-{number}" for number in range(load.CLIENTS))
 _RULES: Final = """
 default: review
 mode: enforce
@@ -56,10 +57,12 @@ def act(quantity):
 DBOS.launch()
 for _ in range(warm):
     act(5)
-cpu, wall = time.process_time(), time.perf_counter()
+cpu, stamps = time.process_time(), [time.perf_counter()]
 for _ in range(times):
     act(5)
-print(json.dumps([(time.process_time() - cpu) * 1000 / times, (time.perf_counter() - wall) * 1000 / times]))
+    stamps.append(time.perf_counter())
+cpu_ms = (time.process_time() - cpu) * 1000 / times
+print(json.dumps([cpu_ms, *((after - before) * 1000 for before, after in zip(stamps, stamps[1:]))]))
 DBOS.destroy()
 """
 
@@ -89,9 +92,10 @@ def run(stand: Stand, actions: int, rounds: int) -> dict[str, float]:
 
     squidbrake is measured on SQLite, where it works after installation; DBOS on both.
     """
-    action.load(stand)
+    action.load(stand, also=AGENTS)
     key = environment.manage(stand, "issue_key", action.AGENT)
-    ours, guarded, durable = _Road(), _Road(), _Road()
+    keys = [environment.manage(stand, "issue_key", name) for name in AGENTS]
+    ours, each, guarded, durable = _Road(), _Road(), _Road(), _Road()
     with ExitStack() as stack:
         server = stack.enter_context(environment.serving(stand, "dir_console.asgi:application"))
         client = Client(base_url=server.base_url, agent_id=action.AGENT, key=key)
@@ -101,17 +105,27 @@ def run(stand: Stand, actions: int, rounds: int) -> dict[str, float]:
         for turn in range(rounds + 1):  # the first round compiles, and is not counted
             times = actions if turn else WARM
             _note(ours, _act(stand, server, client, key, times), counts=turn > 0)
+            if (crowd := _crowd(server, keys, times)) and turn:
+                each.figures.append(crowd)
             if peer is not None:
                 _note(guarded, _ask(stand, *peer, times), counts=turn > 0)
             if workflows is not None and turn:
-                durable.cpu_ms.append(_work(workflows, actions))
-    return _report(stand, ours, guarded if peer else None, durable if workflows else None)
+                _note(durable, _work(workflows, actions), counts=True)
+    return _report(stand, ours, each, guarded if peer else None, durable if workflows else None)
 
 
 def _act(stand: Stand, server: Server, client: Client, key: str, times: int) -> tuple[float, Figure]:
     cpu_ms, _ = action.measure(stand, server, partial(action.act, client, action.one_call), times)
     clients = [partial(action.acting, server.base_url, key)] * load.CLIENTS
     return cpu_ms, load.race(clients, max(times // load.CLIENTS, 1))
+
+
+def _crowd(server: Server, keys: Sequence[str], times: int) -> Figure:
+    """Actions of as many clients as there are keys, each of an agent of its own."""
+    clients = [
+        partial(action.acting, server.base_url, key, agent) for agent, key in zip(AGENTS, keys, strict=True)
+    ]
+    return load.race(clients, max(times // len(clients), 1))
 
 
 def _ask(stand: Stand, server: Server, post: Post, times: int) -> tuple[float, Figure]:
@@ -125,12 +139,12 @@ def _note(road: _Road, found: tuple[float, Figure], *, counts: bool) -> None:
         road.figures.append(found[1])
 
 
-def _work(command: list[str], times: int) -> float:
+def _work(command: list[str], times: int) -> tuple[float, Figure]:
     done = subprocess.run(
         [*command, str(times), str(WARM)], check=True, capture_output=True, text=True, timeout=600
     )
-    cpu_ms, _ = json.loads(done.stdout.splitlines()[-1])
-    return float(cpu_ms)
+    cpu_ms, *times_ms = json.loads(done.stdout.splitlines()[-1])
+    return float(cpu_ms), load.figure(times_ms, seconds=sum(times_ms) / 1000)
 
 
 @contextmanager
@@ -185,8 +199,11 @@ def _install(requirement: str) -> Path | None:
     return programs
 
 
-def _report(stand: Stand, ours: _Road, guarded: _Road | None, durable: _Road | None) -> dict[str, float]:
+def _report(
+    stand: Stand, ours: _Road, each: _Road, guarded: _Road | None, durable: _Road | None
+) -> dict[str, float]:
     _print(stand, "an action in one call", ours)
+    _print(stand, "the same, each client an agent", each)
     found = {}
     if guarded is not None:
         _print(stand, f"{SQUIDBRAKE}, an allowed call", guarded)
@@ -195,11 +212,12 @@ def _report(stand: Stand, ours: _Road, guarded: _Road | None, durable: _Road | N
     if durable is not None:
         _print(stand, f"{DBOS}, a workflow of one step", durable)
         found["CPU of an action / of a workflow of DBOS, in process"] = ours.cpu / durable.cpu
+        found["workflows a second of DBOS, in process / actions"] = durable.per_second / ours.per_second
     for name, ratio in found.items():
         print(f"{stand.name:<12}{name:<58}{ratio:>8.2f}")
     return {f"{stand.name}: {name}": ratio for name, ratio in found.items()}
 
 
 def _print(stand: Stand, what: str, road: _Road) -> None:
-    speed = f"{road.per_second:>12.1f}{road.p99_ms:>9.1f}" if road.figures else ""
-    print(f"{stand.name:<12}{what:<46}{road.cpu:>10.1f}{speed}")
+    cpu = f"{road.cpu:>10.1f}" if road.cpu_ms else f"{'':>10}"
+    print(f"{stand.name:<12}{what:<46}{cpu}{road.per_second:>12.1f}{road.p99_ms:>9.1f}")

@@ -1,10 +1,12 @@
 """The ASGI application: pages and API through Django, the live socket and long polls through Channels."""
 
 import asyncio
+import gc
 import os
 from typing import Any, cast
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
+gc.disable()  # until all is loaded
 
 import django
 
@@ -72,3 +74,9 @@ application = BodyLimit(
         }
     )
 )
+
+# What is loaded by now stays. Otherwise the collector looks through all of it time and again, and nobody is
+# answered meanwhile (ADR 0083). Here, and not at the start of a server: that is once for a process.
+gc.collect()
+gc.freeze()
+gc.enable()

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, transaction
 
 from runtime.core import transactions
 from runtime.core.transactions import run_together
-from runtime.flows.models import Bundle
+from runtime.registry.models import Bundle
 from tests.support.logged import levels_of
 
 pytestmark = pytest.mark.usefixtures("real_db")
@@ -35,8 +36,14 @@ def may_stand(result: str) -> bool:
 def test_all_stand_after_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     connection.ensure_connection()
     commits: list[None] = []
-    commit = connection._commit
-    monkeypatch.setattr(connection, "_commit", lambda: (commits.append(None), commit())[1])
+    database: Any = connection
+    commit = database._commit
+
+    def counted() -> None:
+        commits.append(None)
+        commit()
+
+    monkeypatch.setattr(connection, "_commit", counted)
     told: list[str] = []
 
     def telling(letter: str) -> str:
@@ -71,7 +78,7 @@ def crash() -> str:
 @pytest.mark.parametrize("bad", [crash, fail_in_a_statement, spoil, partial(store, "f")])
 @pytest.mark.parametrize("place", range(3))
 def test_nothing_has_happened_where_one_fails(bad: Callable[[], str], place: int) -> None:
-    works = [partial(store, letter) for letter in "ab"]
+    works: list[Callable[[], str]] = [partial(store, letter) for letter in "ab"]
     works.insert(place, bad)
     assert run_together(works, may_stand=may_stand) is None
     assert stored() == []

@@ -31,7 +31,7 @@ SEEN = st.none() | st.dictionaries(
     st.sampled_from(["price.AAPL", "market.state", "cash.free", "no.such"]), st.integers(1, 3), min_size=1
 )
 READ, CHANGE, INSERT = statements.Read.rows, statements.Change.run, statements.insert
-STORE = statements._Waiting.store
+STORE = statements._Waiting._store_rows
 
 
 class Compared:
@@ -90,9 +90,8 @@ class Compared:
         )
         self.stored.add(model)
 
-    def store(self, waiting: statements._Waiting) -> None:
+    def store(self, waiting: statements._Waiting, stored: Any) -> None:
         """Store rows that waited for each other, which leaves their tables as `bulk_create` of each does."""
-        stored, waiting.rows = waiting.rows, []
         models = {form[0] for form, _ in stored}
         with transaction.atomic():
             for (model, _, on_conflict, unique_fields, update_fields), rows in stored:
@@ -105,8 +104,7 @@ class Compared:
                 )
             expected = {model: whole_table(model) for model in models}
             transaction.set_rollback(True)
-        waiting.rows = stored
-        STORE(waiting)
+        STORE(waiting, stored)
         assert {model: whole_table(model) for model in models} == expected
         self.stored |= models
         self.most_at_once = max(self.most_at_once, len(models))
@@ -193,7 +191,10 @@ def test_statements_find_and_store_what_the_plain_form_does() -> None:
 @pytest.mark.django_db
 def test_rows_that_wait_for_each_other_are_stored_as_the_plain_form_stores_them() -> None:
     compared = Compared()
-    with mock.patch.object(statements._Waiting, "store", lambda waiting: compared.store(waiting)):
+    store = mock.patch.object(
+        statements._Waiting, "_store_rows", lambda waiting, rows: compared.store(waiting, rows)
+    )
+    with store:
         act_and_attempt()
     assert len(compared.stored) >= 12
     assert compared.most_at_once >= 8
@@ -243,6 +244,77 @@ def test_what_is_rolled_back_no_longer_waits() -> None:
         raise KeyError
     assert kept() == {a.pk, c.pk}
     assert not statements.is_waiting(b)
+
+
+def _rewritten(*, digest: str, body: bytes) -> tuple[QuerySet[Bundle], dict[str, Any]]:
+    return Bundle.objects.filter(pk=digest), {"body": body}
+
+
+class Lost(Exception):
+    """No such row."""
+
+
+@pytest.mark.django_db
+def test_a_change_that_is_last_is_made_after_the_rows_that_wait() -> None:
+    a, b, change = bundle("a"), bundle("b"), statements.Change(_rewritten)
+    change.run_last(Lost, digest=_stored(b), body=b"[0]")
+    assert bytes(Bundle.objects.get(pk=b.pk).body) == b"[0]", "at once, where nothing is stored together"
+    flow = _flow()
+    with CaptureQueriesContext(connection) as captured, statements.together():
+        change.run_last(Lost, digest=a.pk, body=b"[1]")
+        statements.insert([a])
+        statements.insert([flow])
+    verbs = [query["sql"].partition(" ")[0] for query in captured]
+    assert verbs == (
+        ["WITH", "UPDATE"] if connection.vendor == "postgresql" else ["INSERT", "INSERT", "UPDATE"]
+    )
+    assert bytes(Bundle.objects.get(pk=a.pk).body) == b"[1]"
+
+
+@pytest.mark.django_db
+def test_nobody_inside_sees_that_a_change_is_to_be_last() -> None:
+    a, b, change = bundle("a"), bundle("b"), statements.Change(_rewritten)
+    _stored(a)
+    with statements.together():
+        change.run_last(Lost, digest=a.pk, body=b"[1]")
+        assert bytes(Bundle.objects.get(pk=a.pk).body) == b"[1]"
+        with suppress(KeyError), transaction.atomic():
+            change.run_last(Lost, digest=a.pk, body=b"[2]")
+            raise KeyError
+        change.run_last(Lost, digest=b.pk, body=b"[3]")
+        with pytest.raises(Lost):
+            kept()
+        change.run_last(Lost, digest=a.pk, body=b"[4]")
+    assert bytes(Bundle.objects.get(pk=a.pk).body) == b"[4]"
+
+
+@pytest.mark.django_db
+def test_a_change_that_is_last_and_lost_is_told_at_the_end() -> None:
+    change = statements.Change(_rewritten)
+    with pytest.raises(Lost):
+        change.run_last(Lost, digest="a" * 64, body=b"[]")
+    reached: list[str] = []
+
+    def together() -> None:
+        with statements.together():
+            change.run_last(Lost, digest="a" * 64, body=b"[]")
+            reached.append("the end")
+
+    with pytest.raises(Lost):
+        together()
+    assert reached == ["the end"]
+    assert statements._here.waiting is None
+
+
+def _stored(row: Bundle) -> str:
+    statements.insert([row])
+    return row.pk
+
+
+def _flow() -> Flow:
+    desk = factories.desk()
+    at = clock.now()
+    return Flow(tenant="default", agent=desk.agent, trigger=b"{}", opened_at=at, updated_at=at)
 
 
 @pytest.mark.django_db

@@ -212,9 +212,11 @@ def _report(
     if durable is not None:
         _print(stand, f"{DBOS}, a workflow of one step", durable)
         found["CPU of an action / of a workflow of DBOS, in process"] = ours.cpu / durable.cpu
-        found["workflows a second of DBOS, in process / actions"] = durable.per_second / ours.per_second
+        found["workflows a second of DBOS, in process / actions of eight agents"] = (
+            durable.per_second / each.per_second
+        )
     for name, ratio in found.items():
-        print(f"{stand.name:<12}{name:<58}{ratio:>8.2f}")
+        print(f"{stand.name:<12}{name:<70}{ratio:>8.2f}")
     return {f"{stand.name}: {name}": ratio for name, ratio in found.items()}
 
 

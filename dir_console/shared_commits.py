@@ -7,7 +7,7 @@ and recorded as if it were alone, after those before it, and nobody is answered 
 
 import contextvars
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,17 +38,21 @@ class Asked:
     def run(self) -> None:
         """Answer it alone."""
         try:
-            answer = self.context.run(self._whole)
+            self.context.run(self.begin)
+            answer = self.context.run(self.answer)
         except BaseException as error:  # whoever waits for the answer raises it
             self.answered.set_exception(error)
         else:
-            self.answered.set_result(answer)
+            self.give(answer)
 
-    def _whole(self) -> HttpResponseBase:
-        self.begin()
-        answer = self.answer()
-        self.end(answer)
-        return answer
+    def give(self, answer: HttpResponseBase) -> None:
+        """Let whoever waits for it have the answer."""
+        try:
+            self.context.run(self.end, answer)
+        except BaseException as error:
+            self.answered.set_exception(error)
+        else:
+            self.answered.set_result(answer)
 
 
 class SharedCommits:
@@ -61,6 +65,7 @@ class SharedCommits:
 
     def submit(self, asked: Asked) -> Future[HttpResponseBase]:
         """Answer it when the thread is free, with those that wait besides."""
+        asked.answered.set_running_or_notify_cancel()  # from now on nobody calls it off
         self._waiting.append(asked)
         self._threads.submit(self._answer_waiting)
         return asked.answered
@@ -68,23 +73,24 @@ class SharedCommits:
     def _answer_waiting(self) -> None:
         """Answer those that wait; none may be left, where an earlier call has answered them."""
         taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))]
-        if len(taken) > 1:
-            taken = self._answer_together(taken)
-        for each in taken:
-            each.run()
+        answers = _answers_of(taken) if len(taken) > 1 else None
+        if answers is None:
+            for each in taken:
+                each.run()
+        else:
+            for each, answer in zip(taken, answers, strict=True):
+                each.give(answer)
 
-    def _answer_together(self, taken: list[Asked]) -> list[Asked]:
-        """Those that are to be answered alone: all, where something went wrong with one."""
+
+def _answers_of(taken: Sequence[Asked]) -> list[HttpResponseBase] | None:
+    """What one commit answers; None where nothing was done, and each is to be answered alone."""
+    try:
         for each in taken:
             each.context.run(each.begin)
         works = [partial(each.context.run, each.answer) for each in taken]
-        answers = transactions.run_together(works, may_stand=_may_stand)
-        if answers is None:
-            return taken
-        for each, answer in zip(taken, answers, strict=True):
-            each.context.run(each.end, answer)
-            each.answered.set_result(answer)
-        return []
+        return transactions.run_together(works, may_stand=_may_stand)
+    except BaseException:  # it is met again alone, by the request that raises it
+        return None
 
 
 def _may_stand(answer: HttpResponseBase) -> bool:

@@ -4,16 +4,19 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.http import HttpResponse
 from pytest_django.fixtures import Settings
 
 from audit.verification import verify
 from dir_console.requests_in_turn import Line, RequestsInTurn
+from dir_console.shared_commits import Asked, SharedCommits
 from runtime.core import transactions
 from runtime.core.models import Answer
 from runtime.flows.models import Flow
@@ -247,3 +250,29 @@ def test_who_hangs_up_is_answered_to_nobody_and_keeps_nobody_waiting(handler: Re
     assert isinstance(answers[1], asyncio.CancelledError)
     assert [told(*answers[n])[:2] for n in (0, 2, 3)] == [(200, "ACCEPT")] * 3
     assert Flow.objects.count() == 4
+
+
+@pytest.mark.parametrize("part", ["begin", "answer", "end"])
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_nobody_is_left_waiting_by_what_fails_around_an_answer(part: str, error: type[BaseException]) -> None:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    def asked(number: int) -> Asked:
+        parts: dict[str, Any] = {
+            "begin": lambda: None,
+            "answer": lambda: HttpResponse(str(number)),
+            "end": lambda answer: None,
+        }
+        return Asked(**(parts | ({part: fail} if number == 1 else {})))
+
+    free = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(free.wait, PATIENCE_S)
+        commits = SharedCommits(threads)
+        one, failed, other = [commits.submit(asked(number)) for number in range(3)]
+        free.set()
+        assert isinstance(failed.exception(PATIENCE_S), error)
+        answers: list[Any] = [answered.result(PATIENCE_S) for answered in (one, other)]
+        assert [answer.content for answer in answers] == [b"0", b"2"]
+        threads.submit(lambda: connection.close())

@@ -39,8 +39,8 @@ def reserve(
 
     `resources` are those that the claims name. What is left of them is asked anew as they are taken.
 
-    Raises `transactions.ConcurrentUpdateError` where another flow was faster: the whole transaction is
-    judged again.
+    Raises `transactions.ConcurrentUpdateError` where another flow was faster, here or when the resource is
+    taken at the end of `statements.together`: the whole transaction is judged again.
     """
     if not claims:
         return []

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from audit import events, ledger
 from audit.events import Kind
 from runtime.core import clock
-from runtime.flows.queries import activity, calls_in_doubt, recorded_flow
+from runtime.flows.queries import activity, calls_in_doubt
 
 pytestmark = pytest.mark.django_db
 NOISE = (Kind.FACT_WRITTEN.value,)
@@ -75,38 +75,6 @@ def test_rows_are_found_without_sorting(read: str) -> None:
         assert "TEMP B-TREE" not in plan, plan
         assert "Sort" not in plan, plan
         assert "SCAN" not in plan, plan
-
-
-def test_a_claim_reads_what_is_about_targets_and_no_other_entry_of_their_stream() -> None:
-    write(times=200)
-    if connection.vendor == "postgresql":  # it goes by how many rows of a kind it has counted
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE audit_ledgerentry")
-    with CaptureQueriesContext(connection) as captured:
-        recorded_flow.of_flow(tenant="default", dfid="a flow")
-    (query,) = captured
-    explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
-    with planned_for_a_long_ledger(), connection.cursor() as cursor:
-        cursor.execute(explain + query["sql"])
-        plan = " ".join(str(row) for row in cursor.fetchall())
-    assert "entry_recent_of_kind" in plan, plan
-    assert "SCAN" not in plan.replace("Index Scan", ""), plan
-
-
-def test_a_rare_kind_in_a_long_stream_is_found_without_reading_the_stream() -> None:
-    write(times=200, stream="feed:prices")
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE audit_ledgerentry")
-    with CaptureQueriesContext(connection) as captured:
-        newest(stream="feed:prices", kind=Kind.FACT_WRITTEN.value)
-    (query,) = captured
-    with planned_for_a_long_ledger(), connection.cursor() as cursor:
-        cursor.execute(
-            ("EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN ") + query["sql"]
-        )
-        plan = " ".join(str(row) for row in cursor.fetchall())
-    assert "entry_kind_in_stream" in plan, plan
 
 
 def test_pages_of_one_stream_follow_each_other_without_a_gap() -> None:

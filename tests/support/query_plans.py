@@ -10,17 +10,6 @@ WHERE tables.relname LIKE ANY (ARRAY['audit_%%', 'runtime_%%']) AND indexes.reln
 AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexes.oid)
 """
 
-# A table that was never counted is planned as ten pages of rows. One that a test emptied, and autovacuum
-# counted, is planned as no row: then every index costs the same, and chance decides.
-_NEVER_COUNTED = """
-UPDATE pg_class SET relpages = 0, reltuples = -1
-WHERE relkind = 'r' AND relname LIKE ANY (ARRAY['audit_%', 'runtime_%'])
-"""
-_NO_STATISTICS = """
-DELETE FROM pg_statistic USING pg_class
-WHERE starelid = pg_class.oid AND relname LIKE ANY (ARRAY['audit_%', 'runtime_%'])
-"""
-
 
 def plan_of(sql: str, index: str) -> str:
     """The plan of a statement. PostgreSQL takes any index where tables are small, so it has no other here."""
@@ -30,8 +19,6 @@ def plan_of(sql: str, index: str) -> str:
             cursor.execute(_OTHER_INDEXES, [index])
             for (name,) in cursor.fetchall():
                 cursor.execute(f'DROP INDEX "{name}"')
-            cursor.execute(_NEVER_COUNTED)
-            cursor.execute(_NO_STATISTICS)
             cursor.execute("SET LOCAL enable_seqscan = off")
             cursor.execute(f"EXPLAIN {sql}")
         else:

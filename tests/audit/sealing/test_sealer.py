@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, transaction
@@ -129,32 +128,6 @@ def test_what_is_added_unsigned_is_signed_by_the_next_call_that_signs() -> None:
     assert seal() == Sealed()
     assert signed_sizes() == [3]
     assert not sealer.is_due(AT)
-
-
-def read_of_the_ledger(sql: str, *params: int) -> int:
-    """How many of its entries PostgreSQL reads to answer a statement."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", params)
-        plan = cursor.fetchone()[0][0]["Plan"]
-
-    def read(node: dict[str, Any]) -> int:
-        own = node["Actual Rows"] * node["Actual Loops"] if node.get("Alias") == "entry" else 0
-        return own + sum(read(child) for child in node.get("Plans", []))
-
-    return read(plan)
-
-
-def test_a_batch_reads_no_more_of_the_ledger_than_what_waits() -> None:
-    if connection.vendor == "sqlite":
-        pytest.skip("SQLite does not say how many rows it read; it looks up each by its key in any case")
-    append(count=2_000)
-    with connection.cursor() as cursor:
-        # The planner's counts are those of a busy moment, as they often are in use.
-        cursor.execute("ANALYZE")
-    seal_all()
-    append("other", count=5)
-    assert read_of_the_ledger(sealer._WAITING, sealer.BATCH) == 5
-    assert read_of_the_ledger(sealer._LEAVES, Tree.objects.get().size - 4, 3) == 3
 
 
 def test_an_idle_ledger_is_signed_again_only_after_a_heartbeat() -> None:

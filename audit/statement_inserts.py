@@ -11,7 +11,7 @@ from django.db.models import Field, Model
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import DatabaseDefault
 
-from audit import statement_rows
+from audit import statement_rows, statement_text
 
 # Forms that are kept: a form more makes room for itself.
 _MOST_FORMS: Final = 256
@@ -28,6 +28,18 @@ class Insertion:
     def params(self, rows: Sequence[Model], database: BaseDatabaseWrapper) -> list[Any]:
         """What the database is given."""
         return statement_rows.params(self.columns, rows, database)
+
+    def store(self, rows: Sequence[Model], database: BaseDatabaseWrapper) -> None:
+        """Insert these rows, and set on them the keys that the database gives."""
+        params = self.params(rows, database)
+        if self.returns is None:
+            statement_text.changed(database, self.sql, params)
+        else:
+            keys = statement_text.rows(database, self.sql, params)
+            for row, (key,) in zip(rows, keys, strict=True):
+                setattr(row, self.returns.attname, key)
+        for row in rows:
+            row._state.adding, row._state.db = False, database.alias
 
 
 def given(model: type[Model], row: Model) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 from audit import statement_inserts, statement_rows, statement_text
-from audit.statement_inserts import Insertion
 
 Row = TypeVar("Row")
 AnyModel = TypeVar("AnyModel", bound=Model)
@@ -163,7 +162,7 @@ class Change:
         self._table: str | None = None
 
     def run_last(self, lost: type[Exception], **values: Any) -> None:
-        """Change one row after all that is stored together, so that nobody waits longer for it than has to.
+        """Change one row after all that is stored together, so that its lock is held for the shortest time.
 
         Raises `lost` where it is not one row: here, at the end of `together`, or at a statement in between
         that names the table, before which the change is made.
@@ -311,7 +310,7 @@ def insert(
         model = type(batch[0])
         names = statement_inserts.given(model, batch[0])
         form = (model, len(batch), names, on_conflict, unique_fields, update_fields)
-        _insert_batch(batch, statement_inserts.insertion(database.vendor, *form, returning=True), database)
+        statement_inserts.insertion(database.vendor, *form, returning=True).store(batch, database)
 
 
 # The form of an insert: model, columns, and what becomes of a conflict.
@@ -320,7 +319,7 @@ _Form = tuple[type[Model], tuple[str, ...], OnConflict | None, tuple[str, ...], 
 
 @dataclass(slots=True)
 class _Waiting:
-    """New rows that wait, by the form of their insert, the changes after them, and their tables, quoted."""
+    """New rows that wait, by the form of their insert; changes after them; the tables of both, quoted."""
 
     rows: list[tuple[_Form, list[Model]]] = field(default_factory=list)
     changes: list[tuple[Change, type[Exception], Mapping[str, Any]]] = field(default_factory=list)
@@ -379,10 +378,10 @@ class _Waiting:
             statement_text.changed(database, sql, values)
             return
         for insertion, rows in parts:
-            statement_text.changed(database, insertion.sql, insertion.params(rows, database))
+            insertion.store(rows, database)
 
     def before(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        """Around every other statement: one that names a table with waiting rows comes after them."""
+        """Around every other statement: one that names a table for which something waits comes after it."""
         if self.tables:
             if sql.startswith("SAVEPOINT"):
                 self.store()
@@ -433,18 +432,6 @@ def is_waiting(row: Model) -> bool:
     """Whether a row waits for others: what is set on it now is stored with it."""
     rows = () if _here.waiting is None else _here.waiting.rows
     return any(row is one for (model, *_), waiting in rows if model is type(row) for one in waiting)
-
-
-def _insert_batch(rows: Sequence[Model], insertion: Insertion, database: BaseDatabaseWrapper) -> None:
-    params = insertion.params(rows, database)
-    if insertion.returns is None:
-        statement_text.changed(database, insertion.sql, params)
-    else:
-        keys = statement_text.rows(database, insertion.sql, params)
-        for row, (key,) in zip(rows, keys, strict=True):
-            setattr(row, insertion.returns.attname, key)
-    for row in rows:
-        row._state.adding, row._state.db = False, database.alias
 
 
 def _require_transaction(database: BaseDatabaseWrapper) -> None:

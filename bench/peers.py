@@ -105,7 +105,8 @@ def run(stand: Stand, actions: int, rounds: int) -> dict[str, float]:
         for turn in range(rounds + 1):  # the first round compiles, and is not counted
             times = actions if turn else WARM
             _note(ours, _act(stand, server, client, key, times), counts=turn > 0)
-            if (crowd := _crowd(server, keys, times)) and turn:
+            crowd = _crowd(server, keys, times)
+            if turn:
                 each.figures.append(crowd)
             if peer is not None:
                 _note(guarded, _ask(stand, *peer, times), counts=turn > 0)

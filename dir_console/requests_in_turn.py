@@ -99,7 +99,7 @@ class RequestsInTurn(ASGIHandler):
                 answering.result()
 
     def _has_its_turn(self, request: HttpRequest) -> bool:
-        """Whether a turn is free: it is worked at then, to its end, whether or not the client leaves."""
+        """Whether a turn is free: then the request is answered even if its client leaves meanwhile."""
         if request.path.startswith(urls.WITHOUT_TURN):
             return False
         line = self.line(self._line_of(request))

@@ -113,8 +113,10 @@ def run_together(
                     transaction.set_rollback(True)
                     break
     except Exception:
-        # What follows a commit is hints alone, which whoever waits for them does without.
-        _log.exception("%s works were %s together", len(works), "run" if committed else "not run")
+        if committed:  # what follows a commit is hints alone, which whoever waits for them does without
+            _log.exception("%s requests were stored in one commit, but what follows it failed", len(works))
+        else:
+            _log.exception("%s requests could not be stored in one commit; each is tried alone", len(works))
     return results if committed else None
 
 

@@ -5,7 +5,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,15 +120,20 @@ async def answer_to(handler: RequestsInTurn, sent: Sent, token: str) -> tuple[in
     return status, b"".join(parts)
 
 
-async def together(handler: RequestsInTurn, all_sent: Sequence[Sent], token: str) -> list[Any]:
-    """The answers to what came while the thread that writes was busy."""
+async def together(
+    handler: RequestsInTurn, all_sent: Sequence[Sent], token: str, *, leaving: int | None = None
+) -> list[Any]:
+    """The answers to what came while the thread that writes was busy; the client of that number hangs up."""
     free = threading.Event()
     busy = handler._threads[Line.ONE_WRITER].submit(free.wait, PATIENCE_S)
     calls = [asyncio.create_task(answer_to(handler, sent, token)) for sent in all_sent]
     await until_async(lambda: len(handler._shared_commits._waiting) == len(all_sent))
+    if leaving is not None:
+        calls[leaving].cancel()
     free.set()
     assert busy.result()
-    return await asyncio.wait_for(asyncio.gather(*calls), PATIENCE_S)
+    everything = asyncio.gather(*calls, return_exceptions=leaving is not None)
+    return await asyncio.wait_for(everything, PATIENCE_S)
 
 
 def told(status: int, body: bytes) -> tuple[Any, ...]:
@@ -220,11 +224,7 @@ def test_what_fails_fails_alone(
 ) -> None:
     caller = api_client.session()
     failing_at("k1", fail, monkeypatch)
-
-    async def story() -> list[Any]:
-        return await together(handler, [Sent(f"k{n}") for n in range(5)], caller.token)
-
-    answers = asyncio.run(story())
+    answers = asyncio.run(together(handler, [Sent(f"k{n}") for n in range(5)], caller.token))
     assert commits == [(5, False)]
     assert [status for status, _ in answers] == [200, 500, 200, 200, 200]
     # Its own transaction had ended before the failure, so it stands, as it would have alone.
@@ -235,18 +235,7 @@ def test_what_fails_fails_alone(
 def test_who_hangs_up_is_answered_to_nobody_and_keeps_nobody_waiting(handler: RequestsInTurn) -> None:
     caller = api_client.session()
 
-    async def story() -> list[Any]:
-        free = threading.Event()
-        handler._threads[Line.ONE_WRITER].submit(free.wait, PATIENCE_S)
-        calls = [asyncio.create_task(answer_to(handler, Sent(f"k{n}"), caller.token)) for n in range(4)]
-        await until_async(lambda: len(handler._shared_commits._waiting) == 4)
-        calls[1].cancel()
-        free.set()
-        with suppress(asyncio.CancelledError):
-            await calls[1]
-        return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), PATIENCE_S)
-
-    answers = asyncio.run(story())
+    answers = asyncio.run(together(handler, [Sent(f"k{n}") for n in range(4)], caller.token, leaving=1))
     assert isinstance(answers[1], asyncio.CancelledError)
     assert [told(*answers[n])[:2] for n in (0, 2, 3)] == [(200, "ACCEPT")] * 3
     assert Flow.objects.count() == 4

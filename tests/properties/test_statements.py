@@ -149,9 +149,12 @@ def act_and_attempt() -> None:
     """Generated proposals in one call, and the attempts that follow."""
     claims = [{"resource": "units", "amount": "params.quantity"}]
     kind = gate_cases.kind(
-        context_current="allowed", claims=claims, steps=[{"id": "order", "executor": "simulated"}]
+        context_current="allowed",
+        claims=claims,
+        steps=[{"id": "order", "executor": "simulated", "target": "broker"}],
     )
     desk = factories.desk(kind=kind)
+    factories.configure_target("broker", base_url="http://127.0.0.1:9")
     Resource.objects.create(
         name="units", unit="units", capacity=20, configured_at=clock.now(), configured_by="system"
     )
@@ -183,7 +186,7 @@ def test_statements_find_and_store_what_the_plain_form_does() -> None:
         mock.patch.object(statements, "insert", compared.insert),
     ):
         act_and_attempt()
-    assert len(compared.reads) >= 23
+    assert len(compared.reads) >= 24
     assert len(compared.changed) >= 7
     assert len(compared.stored) >= 15
 

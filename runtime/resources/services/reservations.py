@@ -49,7 +49,7 @@ def reserve(
     lease_until, held = at + timedelta(seconds=settings.DIR_RESERVATION_S), []
     for claim in sorted(claims, key=lambda one: one.resource):
         row = rows[claim.resource]
-        # Every flow that claims it meets here: whoever has it last holds up nobody while the rest is written.
+        # All flows that claim it wait for this row, so it is locked last, when the rest is written.
         _TAKEN.run_last(transactions.ConcurrentUpdateError, resource_pk=row.pk, amount=claim.amount)
         held.append(
             Reservation(
